@@ -7,9 +7,11 @@ what was, and decisions say what was decided, so options there need not exist.
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
 
+import click
 import pytest
 import yaml
 
@@ -25,6 +27,7 @@ from zmon.agent.sources import answering, box_listing, rank_limit, stderr, unrea
 from zmon.box import layout
 from zmon.box.rank_files import GRACE_SECONDS
 from zmon.box.versions import CURRENT
+from zmon.cli.main import cli
 from zmon.detectors.coverage import Coverage
 from zmon.errors import UsageError
 from zmon.hub import acts as hub_acts
@@ -112,8 +115,34 @@ def test_variables_of_a_page_exist(page):
     assert set(re.findall(r"\bZMON_[A-Z_]*[A-Z]\b", text_of(page))) - VARIABLES - OF_SCRIPTS == set()
 
 
-def test_page_of_versions_lists_all_variables():
-    assert VARIABLES - set(re.findall(r"`(ZMON_[A-Z_]+)`", text_of("docs/versions.md"))) == set()
+ROW_OF_VARIABLE = re.compile(r"^\| `(ZMON_\w+)` \| (.*?) \|", re.MULTILINE)
+
+
+def readers_of_variables(command: click.Command, name: str = "zmon") -> Iterator[tuple[str, str, str]]:
+    """Yield each variable of the options of a command and its subcommands, with the option and the command."""
+    for parameter in command.params:
+        variables = [parameter.envvar] if isinstance(parameter.envvar, str) else parameter.envvar or []
+        yield from ((variable, parameter.opts[0], name) for variable in variables)
+    for inner_name, inner in getattr(command, "commands", {}).items():
+        yield from readers_of_variables(inner, inner_name if name == "zmon" else f"{name} {inner_name}")
+
+
+def test_variables_are_public_or_named_as_not_public():
+    public = [row[0] for row in ROW_OF_VARIABLE.findall(text_of("docs/environment.md"))]
+    not_public = set(re.findall(r"`(ZMON_\w+)`", text_of("docs/versions.md")))
+    assert public == sorted(VARIABLES - not_public)
+
+
+def test_page_of_variables_names_the_commands_that_read_them():
+    commands = defaultdict(list)
+    for variable, option, command in readers_of_variables(cli):
+        commands[variable, option].append(command)
+    cells = dict(ROW_OF_VARIABLE.findall(text_of("docs/environment.md")))
+    for (variable, option), with_option in commands.items():
+        if variable.startswith("ZMON_"):
+            readers = ", ".join(f"`{name}`" for name in sorted(with_option))
+            expected = readers if len(with_option) <= 4 else "all commands with this option"
+            assert f"`{option}` of {expected}" in cells[variable]
 
 
 def alerts() -> set[str]:

@@ -38,6 +38,7 @@ def clock():
 
 @pytest.fixture
 def folders(node, clock):
+    """The deleter of folders. Its first `remove` only notes which pods are gone."""
     return PodFolders(node / "run", node / "mounts", lambda: clock.ns / 1e9)
 
 
@@ -47,12 +48,16 @@ def names(node):
 
 def test_pods_are_found_by_the_mounts_that_the_kubelet_makes():
     assert pods_with_mounts(MOUNTED + "21 1 0:20 / /run rw - tmpfs none rw\nodd\n") == {LIVING}
-    inside = f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n"  # seen from a container: the pod may be any
+
+
+def test_no_pod_is_found_by_mounts_that_a_container_sees():
+    """The mount does not name the pod."""
+    inside = f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n"
     assert pods_with_mounts(inside) == frozenset()
 
 
 @needs_root
-def test_folder_of_a_pod_is_deleted_a_quarter_of_an_hour_after_its_end(folders, node, clock):
+def test_folder_of_a_pod_is_deleted_once_the_grace_period_after_its_end_is_over(folders, node, clock):
     assert folders.remove() == []
     clock.sleep(GRACE_SECONDS - 1)
     assert folders.remove() == []

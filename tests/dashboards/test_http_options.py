@@ -13,7 +13,7 @@ from dashboards import http_requests
 from dashboards.armed import run_checks
 from dashboards.http_options import HttpOptions, http_options
 from tests.web.certificates import OPTIONAL, Certificates, live_config
-from tests.web.serving import with_server
+from tests.web.serving import running_server
 from zmon.schema.http_config import VARIABLE
 
 PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
@@ -41,7 +41,6 @@ def fetched(secured, tmp_path, monkeypatch):
         if keys is not None:
             (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
             monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
-        answers = []
 
         def fetch(port):
             try:
@@ -50,11 +49,11 @@ def fetched(secured, tmp_path, monkeypatch):
             except http_requests.Unreachable as error:
                 return str(error)
 
-        async def scenario(server):
-            answers.append(await asyncio.to_thread(fetch, server.port))
+        async def fetch_from_server():
+            async with running_server(live=secured) as server:
+                return await asyncio.to_thread(fetch, server.port)
 
-        with_server(scenario, live=secured)
-        return answers[0]
+        return asyncio.run(fetch_from_server())
 
     return fetched
 
@@ -145,16 +144,12 @@ def test_hub_with_tls_and_users_is_asked(fetched, keys):
 
 
 @pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
-def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured, tmp_path, monkeypatch, keys):
+async def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured, tmp_path, monkeypatch, keys):
     (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
     monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
-    checks = []
-
-    async def scenario(server):
+    async with running_server(max_connections=32, live=secured) as server:
         url = f"https://127.0.0.1:{server.port}"
-        checks.extend(await asyncio.to_thread(run_checks, url, url))
-
-    with_server(scenario, most=32, live=secured)
+        checks = await asyncio.to_thread(run_checks, url, url)
     assert "answered 403: this needs the role read" in next(check for check in checks if check.name == "hub").result
 
 

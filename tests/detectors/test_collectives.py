@@ -17,6 +17,11 @@ def entered(*kinds, group="0", sequence=7):
     return [Contribution(rank_state(rank), group, sequence, *pair) for rank, pair in enumerate(pairs)]
 
 
+def with_sizes(step, *sent_bytes):
+    """Return a step in which the ranks sent these bytes in all_to_all."""
+    return changed(step, sent_bytes={"all_to_all": sent_bytes})
+
+
 @pytest.mark.parametrize(
     ("contributions", "group", "sequence", "minority", "differences"),
     [
@@ -54,27 +59,25 @@ def test_first_mismatch_is_at_the_lowest_position_and_has_the_minority(
         pytest.param([*entered("all_reduce"), *entered("barrier", sequence=8)], id="other positions"),
     ],
 )
-def test_quiet_without_a_mismatch(contributions):
+def test_no_mismatch_among_equal_or_incomparable_collectives(contributions):
     assert first_mismatch(contributions) is None
 
 
-def uneven(step, *sent):
-    return changed(step, sent_bytes={"all_to_all": sent})
-
-
-UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=uneven(EVEN[-1], 8, 8, 9, 8))  # one of the four steps was uneven
+UNEVEN = with_sizes(EVEN[-1], 8, 8, 9, 8)
+UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=UNEVEN)  # one of the four steps was uneven
 
 
 @pytest.mark.parametrize(
     ("steps", "ops"),
     [
         pytest.param(EVEN, ("all_to_all",), id="equal sizes"),
-        pytest.param((*EVEN[:-1], uneven(EVEN[-1], 8, 8, 9, 8)), (), id="one uneven step"),
+        pytest.param((*EVEN[:-1], UNEVEN), (), id="one uneven step"),
         pytest.param((*EVEN[:-1], UNEVEN_MEAN), (), id="an uneven step that was not sampled"),
         pytest.param(EVEN[:10], ("all_to_all",), id="just enough steps"),
-        pytest.param(EVEN[:9], (), id="few steps"),
+        pytest.param(EVEN[:9], (), id="one step too few"),
+        pytest.param(job_steps(5, stands_for=2), ("all_to_all",), id="sampled steps that stand for enough"),
         pytest.param((), (), id="no step"),
-        pytest.param(tuple(uneven(step, 0, 0, 0, 0) for step in EVEN), (), id="no bytes"),
+        pytest.param(tuple(with_sizes(step, 0, 0, 0, 0) for step in EVEN), (), id="no bytes"),
     ],
 )
 def test_operation_is_even_if_its_size_was_equal_on_all_ranks_in_every_step(steps, ops):

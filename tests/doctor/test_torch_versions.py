@@ -43,7 +43,7 @@ def test_torch_that_is_too_old_is_inert(installed):
 
 
 def test_tried_versions_have_a_row_in_the_test_matrix():
-    text = (REPOSITORY / "docs/versions.md").read_text()
+    text = (REPOSITORY / "docs/torch.md").read_text()
     assert all(f"| {version} |" in text for version in TRIED)
 
 

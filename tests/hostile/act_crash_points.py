@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.agent.acts.jobs import LaunchedJob
-from tests.hostile.crashing import DONE, KILLED, KILLED_AT_WRITE, CrashPoint, Say, crash_everywhere, in_child
+from tests.hostile.crashing import DONE, SEND_SIGNAL, CrashPoint, Say, crash_everywhere, in_child, killed_at
 from zmon.agent.acts import Acts
 from zmon.agent.acts.ledger import FILE
 from zmon.agent.sources.boxes import Boxes
@@ -48,7 +48,7 @@ def act(folder: Path, request: ActRequest, say: Say) -> None:
     """Decide the request as an agent does, and wait for the end of what follows."""
     boxes = Boxes(folder / "boxes", "node-a")
     boxes.scan()
-    ends = time.monotonic() + 20.0
+    deadline = time.monotonic() + 20.0
 
     def ask(question: Callable[[Boxes], Any]) -> Any:
         boxes.scan()
@@ -57,7 +57,7 @@ def act(folder: Path, request: ActRequest, say: Say) -> None:
     answer = asyncio.run(Acts(folder / "data", "node-a", ask).answer(request))
     say(f"answer {answer.result} {answer.repeated} {answer.reason}")
     if request.act != KILL_CULPRIT and answer.result == ACTED and not answer.repeated:
-        while '"finished"' not in (folder / "data" / FILE).read_text() and time.monotonic() < ends:
+        while '"finished"' not in (folder / "data" / FILE).read_text() and time.monotonic() < deadline:
             time.sleep(0.02)
 
 
@@ -68,7 +68,7 @@ def run(folder: Path, request: ActRequest, point: CrashPoint | None) -> tuple[in
         send, check = audited_signals(folder / "data" / FILE, say), signal.pidfd_send_signal
         if point is not None:
             point.install()
-            send = point.counted("pidfd_send_signal", send)
+            send = point.counted(SEND_SIGNAL, send)
 
         def send_or_check(fd: int, number: int, *rest: Any) -> None:
             if number == 0:  # no signal is sent: it asks whether the process lives
@@ -146,7 +146,7 @@ def request_about_rank(folder: Path, act_name: str) -> ActRequest:
 
 
 def main() -> None:
-    """Crash at every point; print the number of points, of signals without a crash, and the problems as JSON."""
+    """Crash at every point; print the numbers of points and of signals without a crash, and the problems, as JSON."""
     folder, act_name = Path(sys.argv[1]), sys.argv[2]
     problems: list[str] = []
     num_signals = 0
@@ -157,7 +157,7 @@ def main() -> None:
         try:
             request = request_about_rank(place / "boxes", act_name)
             status, lines = run(place, request, point)
-            if status not in (DONE, KILLED, KILLED_AT_WRITE):
+            if status != DONE and killed_at(status) is None:
                 problems.append(f"{place.name}: the act ends with {status}")
             num_signals = max(num_signals, len(signals_in(lines)))
             problems.extend(f"{place.name}: {problem}" for problem in problems_of(place, request, lines))
@@ -166,7 +166,7 @@ def main() -> None:
         return status
 
     num_points = crash_everywhere(folder, attempt)
-    print(json.dumps({"points": num_points, "signals": num_signals, "problems": problems}))
+    print(json.dumps({"points": num_points.total(), "signals": num_signals, "problems": problems}))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from tests.build import NOW, finding
-from tests.hostile.crashing import DONE, KILLED, KILLED_AT_WRITE, CrashPoint, Say, crash_everywhere, in_child
+from tests.hostile.crashing import DONE, CrashPoint, Say, crash_everywhere, in_child, killed_at
 from tests.hub.incidents.build import EVIDENCE, made
 from tests.hub.test_accounts import job, observed
 from tests.hub.test_ended_jobs import record_end
@@ -31,14 +31,14 @@ from zmon.hub.journal import Journal
 from zmon.hub.pauses import PauseStore
 from zmon.schema.pause import Place
 
-PLACE = Place("data", "read() at loader.py:40")
+PAUSE_PLACE = Place("data", "read() at loader.py:40")
 
 
 def ignore(_: str) -> None:
     """Acknowledge nothing."""
 
 
-def work(folder: Path, acknowledge: Say) -> None:
+def write_everything(folder: Path, acknowledge: Say) -> None:
     """Write everything that a hub keeps, twice, and acknowledge what is written."""
     findings = Journal(folder / "findings.jsonl")
     accounts = Accounts(folder / "accounts")
@@ -65,13 +65,13 @@ def work(folder: Path, acknowledge: Say) -> None:
         acknowledge(f"resolved {fault.id}")
         record_end(ended, fault.job_id)
         acknowledge(f"ended {fault.job_id}")
-        pauses.record("ranker", [PLACE], 6.0 + number, NOW)
+        pauses.record("ranker", [PAUSE_PLACE], 6.0 + number, NOW)
         acknowledge("pause")
         baselines.record("ranker", ALONE if number == 1 else point(2, 1024, 0.11))
         acknowledge(f"baseline {number}")
 
 
-def check(folder: Path, acknowledged: set[str]) -> list[str]:
+def problems_in(folder: Path, acknowledged: set[str]) -> list[str]:
     """Read the directory as the next hub does; return a line for each thing that is lost or cannot be read."""
     problems: list[str] = []
     handler = logging.Handler(logging.WARNING)
@@ -105,34 +105,34 @@ def check(folder: Path, acknowledged: set[str]) -> list[str]:
         except msgspec.DecodeError as error:
             problems.append(f"{path.relative_to(folder)}: {error}")
     try:
-        work(folder, ignore)
+        write_everything(folder, ignore)
     except Exception as error:  # whatever it is, the next hub would not go on
         problems.append(f"the next hub fails: {error!r}")
     return problems
 
 
-def verify(place: Path, acknowledged: Iterable[str]) -> list[str]:
-    """Check a directory in a process of its own."""
-    status, lines = in_child(lambda say: say(json.dumps(check(place, set(acknowledged)))))
+def problems_of_next_hub(place: Path, acknowledged: Iterable[str]) -> list[str]:
+    """Return the problems in a directory, read by a process of its own."""
+    status, lines = in_child(lambda say: say(json.dumps(problems_in(place, set(acknowledged)))))
     return list(json.loads(lines[0])) if status == DONE else [f"the check ends with {status}"]
 
 
 def main() -> None:
-    """Crash at every point; print the number of points and the problems as JSON."""
+    """Crash at every point; print the number of points by call, and the problems, as JSON."""
     folder = Path(sys.argv[1])
     json_lines.REWRITE_BYTES = 4000  # so that the journal is rewritten as well
-    work(folder / "first", ignore)
-    problems = [f"first: {problem}" for problem in verify(folder / "first", [])]
+    write_everything(folder / "first", ignore)
+    problems = [f"first: {problem}" for problem in problems_of_next_hub(folder / "first", [])]
 
     def attempt(place: Path, point: CrashPoint) -> int:
         def until_crash(say: Say) -> None:
             point.install()
-            work(place, say)
+            write_everything(place, say)
 
         status, acknowledged = in_child(until_crash)
-        if status not in (DONE, KILLED, KILLED_AT_WRITE):
+        if status != DONE and killed_at(status) is None:
             problems.append(f"{place.name}: the work ends with {status}")
-        problems.extend(f"{place.name}: {problem}" for problem in verify(place, acknowledged))
+        problems.extend(f"{place.name}: {problem}" for problem in problems_of_next_hub(place, acknowledged))
         return status
 
     num_points = crash_everywhere(folder, attempt)

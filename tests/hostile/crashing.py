@@ -6,16 +6,39 @@ Children are forked, so that all imports happen once.
 from __future__ import annotations
 
 import itertools
+import json
 import os
 import shutil
+import subprocess
+import sys
+import tempfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # each may be the last one
-DONE, KILLED, KILLED_AT_WRITE = 0, 9, 10  # exit statuses of a child
+CALLS = (
+    "write",
+    "replace",
+    "rename",
+    "fsync",
+    "unlink",
+    "ftruncate",
+    "mkdir",
+    "rmdir",
+)  # of `os`; each may be the last
+SEND_SIGNAL = "pidfd_send_signal"  # a call of `signal`, which `CrashPoint.counted` counts as well
+DONE = 0  # exit status of a child that was not killed
+_STATUS_OF_CALL = {
+    name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)
+}  # if it was the last call
 
 Say = Callable[[str], None]  # sends a line to the parent
+
+
+def killed_at(status: int) -> str | None:
+    """Return the call at which a child with this exit status was killed; None if it ended otherwise."""
+    return next((name for name, number in _STATUS_OF_CALL.items() if number == status), None)
 
 
 class CrashPoint:
@@ -31,34 +54,46 @@ class CrashPoint:
             setattr(os, name, self.counted(name, getattr(os, name)))
 
     def counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function whose calls count as well; `name` is `write` if it writes bytes to a descriptor."""
+        """Return a function whose calls count as well. `name`: one of CALLS, or SEND_SIGNAL."""
 
         def call_or_end(*arguments: Any, **options: Any) -> Any:
             if next(self._count) == self._number:
                 if name == "write" and self._in_the_middle:
                     fd, data = arguments
                     call(fd, bytes(data)[: len(data) // 2])
-                os._exit(KILLED_AT_WRITE if name == "write" else KILLED)
+                os._exit(_STATUS_OF_CALL[name])
             return call(*arguments, **options)
 
         return call_or_end
 
 
-def crash_everywhere(folder: Path, attempt: Callable[[Path, CrashPoint], int]) -> int:
-    """Attempt something with each crash point until nothing is killed any more; return the number of points.
+def crash_everywhere(folder: Path, attempt: Callable[[Path, CrashPoint], int]) -> Counter[str]:
+    """Attempt something with each crash point until nothing is killed any more; return the number of points by call.
 
     `attempt` gets a path of its own, which is deleted afterwards, and returns the exit status of the child.
     """
+    num_points = Counter[str]()
     for number in itertools.count():
         for in_the_middle in (False, True):
             place = folder / f"{number}-{in_the_middle}"
             status = attempt(place, CrashPoint(number, in_the_middle))
             shutil.rmtree(place, ignore_errors=True)
-            if status != KILLED_AT_WRITE:
+            if killed_at(status) != "write":
                 break  # only a write has a middle
         if status == DONE:
-            return number
-    raise AssertionError("unreachable")
+            break
+        if call := killed_at(status):
+            num_points[call] += 1
+    return num_points
+
+
+def outcome_of(module: str, *arguments: str, timeout: float = 170.0) -> Any:
+    """Run a module of this folder with a folder of its own and these arguments; return what it prints as JSON."""
+    with tempfile.TemporaryDirectory(prefix="zmon-crash-", dir="/dev/shm") as folder:  # in memory, where fsync is quick
+        command = [sys.executable, "-m", f"tests.hostile.{module}", folder, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
 
 
 def in_child(function: Callable[[Say], None]) -> tuple[int, list[str]]:

@@ -74,7 +74,7 @@ def run(folder: Path, point: CrashPoint | None) -> tuple[int, list[str]]:
 
 
 def main() -> None:
-    """Crash at every point; print the number of points, of requests without a crash, and the problems as JSON."""
+    """Crash at every point; print the numbers of points and of requests without a crash, and the problems, as JSON."""
     problems: list[str] = []
     num_requests = 0
 
@@ -94,7 +94,7 @@ def main() -> None:
         return status
 
     num_points = crash_everywhere(Path(sys.argv[1]), attempt)
-    print(json.dumps({"points": num_points, "requests": num_requests, "problems": problems}))
+    print(json.dumps({"points": num_points.total(), "requests": num_requests, "problems": problems}))
 
 
 if __name__ == "__main__":

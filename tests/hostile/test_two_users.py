@@ -14,6 +14,7 @@ from zmon.box.roots import PLACES
 
 __all__ = ["serve"]  # a fixture
 pytestmark = needs_root
+SQUATTED_UID = 54321  # without an account; somebody else has made its directory
 
 RANK = """
 import importlib, os, sys, time, zmon, torch.distributed
@@ -93,14 +94,14 @@ async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
 async def test_squatted_directory_is_reported_with_its_owner_and_not_used(start_rank, serve):
     if PLACES.run_is_shared():
         pytest.skip("users have their directories in /run/zmon")
-    squatted = PLACES.in_shm(54321)
-    script = f"import zmon.probe\n{become(54321)}\nprint('attached', zmon.probe.attach_box(), flush=True)"
+    squatted = PLACES.in_shm(SQUATTED_UID)
+    script = f"import zmon.probe\n{become(SQUATTED_UID)}\nprint('attached', zmon.probe.attach_box(), flush=True)"
     run_as(BOB, f"os.mkdir({str(squatted)!r}, 0o777)")
     try:
         rank = start_rank(script, ZMON_BOX_DIR="")
         assert rank.says("attached") == "False"
-        assert f"{squatted}: it belongs to uid {BOB}, and this is uid 54321" in rank.output
-        line = f"{squatted} belongs to uid {BOB}: ranks of uid 54321"
+        assert f"{squatted}: it belongs to uid {BOB}, and this is uid {SQUATTED_UID}" in rank.output
+        line = f"{squatted} belongs to uid {BOB}: ranks of uid {SQUATTED_UID}"
         async with serve(box_dir=None) as client:
             assert await poll(
                 lambda: source_statuses(client),

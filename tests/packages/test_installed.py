@@ -1,4 +1,4 @@
-"""Test of the installed wheel: without streamlit `zmon up` runs everything else. This takes minutes."""
+"""Tests of the installed wheels: zmon alone, without streamlit, and beside other packages. They take minutes."""
 
 import json
 import os

@@ -13,6 +13,7 @@ from zmon.errors import DISTRIBUTION, LABORATORY_DISTRIBUTION
 
 pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(600)]  # packages are installed anew
 BIN = Path(sys.executable).parent
+UVX_OFFLINE = ("--offline", "--no-index", "--find-links")  # and the folder of wheels
 TRAIN = """
 import sys, torch
 model = torch.nn.Linear(8, 2)
@@ -27,7 +28,7 @@ print(sys.prefix)
 
 @pytest.fixture
 def tool(tmp_path):
-    """Return a function that runs a tool of the extra `dev` in an empty home, and returns its end."""
+    """Return a function that runs a tool of the extra `dev` in an empty home, and returns the completed process."""
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("ZMON_", "PYTHON", "UV_", "PIPX_"))
     }
@@ -48,11 +49,15 @@ def tool(tmp_path):
     return run
 
 
-def test_uvx_runs_the_command_by_the_name_of_the_package_and_the_laboratory_beside_it(tool, wheelhouse):
-    offline = ("--offline", "--no-index", "--find-links", wheelhouse)
-    assert tool("uvx", *offline, DISTRIBUTION, "--version").stdout == f"zmon, version {zmon.__version__}\n"
+def test_uvx_runs_the_command_by_the_name_of_the_package(tool, wheelhouse):
+    assert (
+        tool("uvx", *UVX_OFFLINE, wheelhouse, DISTRIBUTION, "--version").stdout == f"zmon, version {zmon.__version__}\n"
+    )
+
+
+def test_uvx_runs_drills_with_the_laboratory_beside_zmon(tool, wheelhouse):
     beside = ("--from", DISTRIBUTION, "--with", LABORATORY_DISTRIBUTION)
-    assert "rank-killed" in tool("uvx", *offline, *beside, "zmon", "drill", "--list").stdout
+    assert "rank-killed" in tool("uvx", *UVX_OFFLINE, wheelhouse, *beside, "zmon", "drill", "--list").stdout
 
 
 def test_pipx_runs_the_command_by_the_name_of_the_package(tool, wheelhouse):
@@ -68,9 +73,9 @@ def test_run_and_watch_under_uvx_start_the_command_of_the_job(tool, wheelhouse, 
     launcher.write_text(f"#!{python}\nfrom torch.distributed.run import main\nmain()\n")
     launcher.chmod(0o755)
     (tmp_path / "train.py").write_text(TRAIN)
-    words = ("--offline", "--no-index", "--find-links", wheelhouse, DISTRIBUTION)
-    done = tool("uvx", *words, "run", "--", *command.split(), "train.py", first_in_path=python.parent)
+    zmon_by_uvx = ("uvx", *UVX_OFFLINE, wheelhouse, DISTRIBUTION)
+    done = tool(*zmon_by_uvx, "run", "--", *command.split(), "train.py", first_in_path=python.parent)
     assert {*done.stdout.split()} == {str(tmp_path / "job")}
-    done = tool("uvx", *words, "watch", "--", *command.split(), "train.py", first_in_path=python.parent)
+    done = tool(*zmon_by_uvx, "watch", "--", *command.split(), "train.py", first_in_path=python.parent)
     assert {*done.stdout.split()} == {str(tmp_path / "job")}
     assert ("2 of 2 on" if "torchrun" in command else "1 of 1 on") in done.stderr

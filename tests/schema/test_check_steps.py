@@ -56,9 +56,9 @@ def test_steps_that_do_not_fit_are_refused(changes, reason):
         check_steps(replace(VALID, **changes))
 
 
-@pytest.mark.parametrize("low", [1.5, None, "1"])
-def test_number_that_is_not_whole_cannot_be_received(low):
-    raw = msgspec.json.encode({"run_uids": ["a"], "counts": [1], "columns": {STEP: [low, ""]}})
+@pytest.mark.parametrize("first_value", [1.5, None, "1"])
+def test_number_that_is_not_whole_cannot_be_received(first_value):
+    raw = msgspec.json.encode({"run_uids": ["a"], "counts": [1], "columns": {STEP: [first_value, ""]}})
     with pytest.raises(msgspec.ValidationError):
         msgspec.json.decode(raw, type=Steps)
 

@@ -91,22 +91,20 @@ async def _until_it_listens(port, running):
     running.result()
 
 
-def with_server(scenario, most=8, live=None, tls=None):
-    """Run a scenario with a server that allows this number of connections, and has this web configuration."""
-
-    async def main():
-        server = Server(tls)
-        app = application(live=live)
-        app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
-        app.router.add_post("/length", server.length)
-        running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", most, live))
-        try:
-            await _until_it_listens(server.port, running)
-            await asyncio.wait_for(scenario(server), 20)
-        finally:
-            for writer in server.sockets:
-                writer.close()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-
-    asyncio.run(main())
+@contextlib.asynccontextmanager
+async def running_server(max_connections=8, live=None, tls=None):
+    """Yield a server that allows this number of connections, and has this web configuration. `tls`: of its clients."""
+    server = Server(tls)
+    app = application(live=live)
+    app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
+    app.router.add_post("/length", server.length)
+    running = asyncio.create_task(serve(app, "127.0.0.1", server.port, "test", max_connections, live))
+    try:
+        await _until_it_listens(server.port, running)
+        async with asyncio.timeout(20):
+            yield server
+    finally:
+        for writer in server.sockets:
+            writer.close()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -39,7 +39,7 @@ def kernel(tmp_path):
 
 
 @pytest.mark.parametrize(("family", "host"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")])
-def test_own_connection_is_of_this_user(family, host):
+def test_connection_of_this_process_is_of_this_user(family, host):
     try:
         server = socket.create_server((host, 0), family=family)
     except OSError:
@@ -143,7 +143,7 @@ def test_process_of_the_container_is_known(container):
     ],
 )
 def test_port_forward_is_of_nobody(container, processes):
-    """`kubectl port-forward` and the ports of rootless containers come from loopback, as root or as the own user."""
+    """`kubectl port-forward` and ports of rootless containers connect from loopback, as root or as this user."""
     for pid, (namespaces, inode) in enumerate(processes, 50):
         add_process(container["proc"], pid, namespaces, inode)
     asker = find_asker(CLIENT, SERVER, **container)

@@ -12,7 +12,7 @@ from aiohttp.test_utils import TestServer
 
 import zmon
 from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
-from tests.web.serving import with_server
+from tests.web.serving import running_server
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.http_config import may_carry_credentials
 from zmon.web import client, http_client
@@ -59,72 +59,69 @@ async def status(session, url):
     return "200"
 
 
-def ask(of_server, of_client, renew=None):
+async def ask(of_server, of_client, renew=None):
     """Ask a server, and again after `renew`, in one session; return the status or error message of each request."""
     statuses = []
-
-    async def scenario(server):
+    async with running_server(live=of_server) as server:
         url = f"https://127.0.0.1:{server.port}/metrics"
         async with http_client.session(of_client) as session:
             statuses.append(await status(session, url))
             if renew is not None:
                 renew()
                 statuses.append(await status(session, url))
-
-    with_server(scenario, live=of_server)
     return statuses
 
 
-def test_password_is_sent(server_config, client_config):
+async def test_password_is_sent(server_config, client_config):
     config = client_config(basic_auth=ANN, tls_config=TRUST)
-    assert ask(server_config(basic_auth_users=USERS), config) == ["200"]
+    assert await ask(server_config(basic_auth_users=USERS), config) == ["200"]
 
 
-def test_answer_401_says_what_is_missing(server_config, client_config):
-    (line,) = ask(server_config(basic_auth_users=USERS), client_config(tls_config=TRUST))
+async def test_answer_401_says_what_is_missing(server_config, client_config):
+    (line,) = await ask(server_config(basic_auth_users=USERS), client_config(tls_config=TRUST))
     assert re.fullmatch(r"https://\S+ answered 401\. Give a password, token or certificate in --http-config", line)
 
 
-def test_password_in_a_file_is_read_again_for_each_request(server_config, client_config, tmp_path):
+async def test_password_in_a_file_is_read_again_for_each_request(server_config, client_config, tmp_path):
     password = tmp_path / "password"
     password.write_text("wrong")
     config = client_config(basic_auth={"username": "ann", "password_file": "password"}, tls_config=TRUST)
-    before, after = ask(server_config(basic_auth_users=USERS), config, lambda: password.write_text("secret\n"))
+    before, after = await ask(server_config(basic_auth_users=USERS), config, lambda: password.write_text("secret\n"))
     assert "401" in before
     assert after == "200"
 
 
-def test_token_is_sent(server_config, client_config, tmp_path):
+async def test_token_is_sent(server_config, client_config, tmp_path):
     (tmp_path / "token").write_text("0123456789abcdef\n")
     roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
     config = client_config(authorization={"credentials_file": "token"}, tls_config=TRUST)
-    assert ask(server_config(zmon_roles=roles), config) == ["200"]
+    assert await ask(server_config(zmon_roles=roles), config) == ["200"]
 
 
-def test_renewed_certificate_is_shown_in_the_next_connection(server_config, client_config, certificates):
+async def test_renewed_certificate_is_shown_in_the_next_connection(server_config, client_config, certificates):
     of_server = server_config(MUTUAL | {"client_allowed_sans": ["new.example.org"]})
     config = client_config(tls_config=TRUST | {"cert_file": "hub.pem", "key_file": "hub.key"})
-    before, after = ask(of_server, config, lambda: certificates.issue("hub", "new.example.org"))
+    before, after = await ask(of_server, config, lambda: certificates.issue("hub", "new.example.org"))
     assert "cannot reach" in before
     assert after == "200"
 
 
-def test_server_of_another_authority_is_refused_with_one_line(server_config, client_config, tmp_path):
+async def test_server_of_another_authority_is_refused_with_one_line(server_config, client_config, tmp_path):
     (tmp_path / "other").mkdir()
     Certificates(tmp_path / "other")
-    (line,) = ask(server_config(), client_config(tls_config={"ca_file": "other/ca.pem"}))
+    (line,) = await ask(server_config(), client_config(tls_config={"ca_file": "other/ca.pem"}))
     assert "unable to get local issuer certificate. Check ca_file" in line
 
 
 @pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])
-def test_certificate_must_have_the_name_of_the_server(server_config, client_config, name, answer):
-    (line,) = ask(server_config(), client_config(tls_config=TRUST | {"server_name": name}))
+async def test_certificate_must_have_the_name_of_the_server(server_config, client_config, name, answer):
+    (line,) = await ask(server_config(), client_config(tls_config=TRUST | {"server_name": name}))
     assert answer in line
 
 
-def test_verification_can_be_switched_off_by_name_only(server_config, client_config):
-    assert ask(server_config(), client_config(tls_config={"insecure_skip_verify": True})) == ["200"]
-    (line,) = ask(server_config(), None)
+async def test_verification_can_be_switched_off_by_name_only(server_config, client_config):
+    assert await ask(server_config(), client_config(tls_config={"insecure_skip_verify": True})) == ["200"]
+    (line,) = await ask(server_config(), None)
     assert "certificate" in line
 
 

@@ -1,4 +1,4 @@
-"""Tests of the limit of open files. It is raised at the start, and a daemon that cannot work with it does not start."""
+"""Tests of limits: on open files, and on lines in the log that repeat."""
 
 import json
 import logging
@@ -19,8 +19,11 @@ from zmon.web.limits import (
     connections_within,
 )
 
-RAISE = "import json, resource; from zmon.web.limits import raise_limit; " \
-    "print(json.dumps([raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)]))"  # fmt: skip
+RAISE = """
+import json, resource
+from zmon.web.limits import raise_limit
+print(json.dumps([raise_limit(), *resource.getrlimit(resource.RLIMIT_NOFILE)]))
+"""
 
 
 @pytest.mark.parametrize(
@@ -104,9 +107,8 @@ def log_at():
 
 def test_repeated_message_is_logged_once_in_ten_seconds(log_at):
     assert log_at(0.0, "socket.accept() out of system resource\nsocket: a") is not None
-    assert [log_at(0.01 * n, f"socket.accept() out of system resource\nsocket: {n}") for n in range(900)] == [
-        None
-    ] * 900
+    for number in range(900):
+        assert log_at(0.01 * number, f"socket.accept() out of system resource\nsocket: {number}") is None
     line = log_at(INTERVAL_SECONDS + 0.1, "socket.accept() out of system resource\nsocket: b")
     assert "900 times more in the last 10 s" in line
 

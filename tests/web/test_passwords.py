@@ -29,56 +29,54 @@ def checks(monkeypatch):
     return hashes
 
 
-def ask(users, *pairs):
-    async def ask_all():
-        return [await users.are_right(*pair) for pair in pairs]
-
-    return asyncio.run(ask_all())
+async def ask(users, *pairs):
+    return [await users.are_right(*pair) for pair in pairs]
 
 
-def test_only_a_wrong_password_is_checked_each_time(checks):
+async def test_only_a_wrong_password_is_checked_each_time(checks):
     users = Passwords({"ann": hashed("secret")})
-    assert ask(users, ("ann", "secret"), ("ann", "secret"), ("ann", "x"), ("ann", "x")) == [True, True, False, False]
+    assert await ask(users, ("ann", "secret"), ("ann", "secret"), ("ann", "x"), ("ann", "x")) == [
+        True,
+        True,
+        False,
+        False,
+    ]
     assert len(checks) == 3
 
 
-def test_unknown_user_takes_a_check_of_the_same_cost(checks):
-    assert ask(Passwords({"ann": hashed("secret", cost=5)}), ("bob", "secret")) == [False]
+async def test_unknown_user_takes_a_check_of_the_same_cost(checks):
+    assert await ask(Passwords({"ann": hashed("secret", cost=5)}), ("bob", "secret")) == [False]
     assert [known_hash.split("$")[2] for known_hash in checks] == ["05"]
 
 
-def test_password_of_one_user_is_not_that_of_another(checks):
+async def test_password_of_one_user_is_not_that_of_another(checks):
     users = Passwords({"ann": hashed("bsecret"), "annb": hashed("other")})
-    assert ask(users, ("ann", "bsecret"), ("annb", "secret")) == [True, False]
+    assert await ask(users, ("ann", "bsecret"), ("annb", "secret")) == [True, False]
 
 
 @pytest.mark.parametrize("password", ["", "pässwörd", "x" * 200, "a\udcffb"])
-def test_any_text_can_be_a_password(password):
+async def test_any_text_can_be_a_password(password):
     known_hash = bcrypt.hashpw(password.encode("utf-8", "surrogateescape")[:72], bcrypt.gensalt(4)).decode()
     is_cut = len(password.encode("utf-8", "surrogateescape")) >= 72  # bcrypt takes no more
-    assert ask(Passwords({"ann": known_hash}), ("ann", password), ("ann", password + "!")) == [True, is_cut]
+    assert await ask(Passwords({"ann": known_hash}), ("ann", password), ("ann", password + "!")) == [True, is_cut]
 
 
-def test_hash_of_apache_is_accepted():
+async def test_hash_of_apache_is_accepted():
     apache = hashed("secret").replace("$2b$", "$2y$")
-    assert ask(Passwords({"ann": apache}), ("ann", "secret")) == [True]
+    assert await ask(Passwords({"ann": apache}), ("ann", "secret")) == [True]
 
 
-def test_event_loop_goes_on_during_a_check():
+async def test_event_loop_goes_on_during_a_check():
     users = Passwords({"ann": hashed("secret", cost=9)})
-
-    async def count():
-        ticks = 0
-        check = asyncio.create_task(users.are_right("ann", "secret"))
-        while not check.done():
-            ticks += 1
-            await asyncio.sleep(0)
-        return ticks
-
-    assert asyncio.run(count()) > 10
+    check = asyncio.create_task(users.are_right("ann", "secret"))
+    ticks = 0
+    while not check.done():
+        ticks += 1
+        await asyncio.sleep(0)
+    assert ticks > 10
 
 
-def test_clients_that_leave_do_not_start_a_second_check_at_the_same_time(monkeypatch):
+async def test_clients_that_leave_do_not_start_a_second_check_at_the_same_time(monkeypatch):
     running = most = 0
 
     def check(text, known_hash):
@@ -91,51 +89,39 @@ def test_clients_that_leave_do_not_start_a_second_check_at_the_same_time(monkeyp
 
     monkeypatch.setattr(passwords.bcrypt, "checkpw", check)
     users = Passwords({"ann": hashed("secret")})
-
-    async def leave():
-        for _ in range(8):
-            task = asyncio.create_task(users.are_right("ann", "wrong"))
-            await asyncio.sleep(0.001)
-            task.cancel()
-        await users.are_right("ann", "wrong", "10.0.0.2")  # it waits for the checks of those that left
-
-    asyncio.run(leave())
+    for _ in range(8):
+        task = asyncio.create_task(users.are_right("ann", "wrong"))
+        await asyncio.sleep(0.001)
+        task.cancel()
+    await users.are_right("ann", "wrong", "10.0.0.2")  # it waits for the checks of those that left
     assert most == 1
 
 
-def test_first_requests_at_the_same_time_cost_one_check(checks):
+async def test_first_requests_at_the_same_time_cost_one_check(checks):
     users = Passwords({"ann": hashed("secret")})
-
-    async def ask_at_once():
-        return await asyncio.gather(*(users.are_right("ann", "secret") for _ in range(8)))
-
-    assert asyncio.run(ask_at_once()) == [True] * 8
+    assert await asyncio.gather(*(users.are_right("ann", "secret") for _ in range(8))) == [True] * 8
     assert len(checks) == 1
 
 
-def test_flood_of_one_address_leaves_room_for_others(monkeypatch):
+async def test_flood_of_one_address_leaves_room_for_others(monkeypatch):
     def slow_check(text, known_hash):
         time.sleep(0.01)
         return text == b"secret"
 
     monkeypatch.setattr(passwords.bcrypt, "checkpw", slow_check)
     users = Passwords({"ann": hashed("secret")})
-
-    async def flood():
-        attempts = [users.are_right("ann", f"wrong {number}", "10.0.0.1") for number in range(40)]
-        answers = await asyncio.gather(*attempts, users.are_right("ann", "secret", "10.0.0.2"), return_exceptions=True)
-        return answers[:-1], answers[-1]
-
-    flooded, other = asyncio.run(flood())
+    attempts = [users.are_right("ann", f"wrong {number}", "10.0.0.1") for number in range(40)]
+    right = users.are_right("ann", "secret", "10.0.0.2")
+    *flooded, other = await asyncio.gather(*attempts, right, return_exceptions=True)
     assert other is True
     assert sum(isinstance(answer, Refusal) for answer in flooded) == 32
     assert not users._waiting
 
 
-def test_right_password_stays_known_over_a_reload_while_its_hash_is_the_same(checks):
+async def test_right_password_stays_known_over_a_reload_while_its_hash_is_the_same(checks):
     first = hashed("secret")
     before = Passwords({"ann": first})
-    assert ask(before, ("ann", "secret")) == [True]
-    assert ask(Passwords({"ann": first}, before), ("ann", "secret")) == [True]
+    assert await ask(before, ("ann", "secret")) == [True]
+    assert await ask(Passwords({"ann": first}, before), ("ann", "secret")) == [True]
     assert len(checks) == 1
-    assert ask(Passwords({"ann": hashed("other")}, before), ("ann", "secret")) == [False]
+    assert await ask(Passwords({"ann": hashed("other")}, before), ("ann", "secret")) == [False]

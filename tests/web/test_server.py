@@ -7,7 +7,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from tests.build import agent_report, rank_state
 from tests.web.certificates import BCRYPT_HASH, MUTUAL, SERVER, Certificates, live_config
-from tests.web.serving import COMPRESSED, with_server
+from tests.web.serving import COMPRESSED, running_server
 from zmon.errors import UsageError
 from zmon.schema.api import endpoints
 from zmon.web.server import check_bind, json_response, read_request
@@ -45,13 +45,11 @@ def test_other_address_needs_both_tls_and_a_check_of_clients(tmp_path, config, m
 
 
 @pytest.mark.parametrize("encoding", ["deflate", "gzip"])
-def test_compressed_body_of_a_request_is_never_made_large(encoding):
-    async def scenario(server):
+async def test_compressed_body_of_a_request_is_never_made_large(encoding):
+    async with running_server() as server:
         head = f"POST /length HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Encoding: {encoding}\r\n"
         body = f"Content-Length: {len(COMPRESSED)}\r\n\r\n".encode() + COMPRESSED
         assert await server.status(head.encode() + body) == 200
-
-    with_server(scenario)
 
 
 @pytest.mark.parametrize(

@@ -22,15 +22,12 @@ def counted(seconds):
     return SharedPage(make)
 
 
-def test_clients_that_wait_at_the_same_time_share_one_page():
-    async def main():
-        page = counted(0.02)
-        assert await asyncio.gather(*(page.get() for _ in range(50))) == [b"1"] * 50
-
-    asyncio.run(main())
+async def test_clients_that_wait_at_the_same_time_share_one_page():
+    page = counted(0.02)
+    assert await asyncio.gather(*(page.get() for _ in range(50))) == [b"1"] * 50
 
 
-def test_page_is_reused_for_as_long_as_it_took_to_make(monkeypatch):
+async def test_page_is_reused_for_as_long_as_it_took_to_make(monkeypatch):
     now = 0.0
     monkeypatch.setattr(work_queue, "time", SimpleNamespace(monotonic=lambda: now))
     numbers = itertools.count(1)
@@ -40,43 +37,33 @@ def test_page_is_reused_for_as_long_as_it_took_to_make(monkeypatch):
         now += 2.0
         return str(next(numbers)).encode()
 
-    async def main():
-        nonlocal now
-        page = SharedPage(make)
-        assert await page.get() == b"1"
-        now += 1.9
-        assert await page.get() == b"1"
-        now += 0.2
-        assert await page.get() == b"2"
-
-    asyncio.run(main())
+    page = SharedPage(make)
+    assert await page.get() == b"1"
+    now += 1.9
+    assert await page.get() == b"1"
+    now += 0.2
+    assert await page.get() == b"2"
 
 
-def test_client_that_leaves_does_not_cost_others_their_page():
-    async def main():
-        page = counted(0.05)
-        leaving, staying = asyncio.create_task(page.get()), asyncio.create_task(page.get())
-        await asyncio.sleep(0.01)
-        leaving.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await leaving
-        assert await staying == b"1"
-
-    asyncio.run(main())
+async def test_client_that_leaves_does_not_cost_others_their_page():
+    page = counted(0.05)
+    leaving, staying = asyncio.create_task(page.get()), asyncio.create_task(page.get())
+    await asyncio.sleep(0.01)
+    leaving.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await leaving
+    assert await staying == b"1"
 
 
-def test_page_that_failed_is_made_again():
-    async def main():
-        failures = iter([ValueError("odd")])
+async def test_page_that_failed_is_made_again():
+    failures = iter([ValueError("odd")])
 
-        async def make():
-            for failure in failures:
-                raise failure
-            return b"page"
+    async def make():
+        for failure in failures:
+            raise failure
+        return b"page"
 
-        page = SharedPage(make)
-        with pytest.raises(ValueError, match="odd"):
-            await page.get()
-        assert await page.get() == b"page"
-
-    asyncio.run(main())
+    page = SharedPage(make)
+    with pytest.raises(ValueError, match="odd"):
+        await page.get()
+    assert await page.get() == b"page"

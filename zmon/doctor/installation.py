@@ -18,7 +18,7 @@ from zmon.errors import DISTRIBUTION, PROBE_DISTRIBUTION
 from zmon.probe import edge
 from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 
-# A version is added once the tests that need torch have passed with it (docs/versions.md). It includes the build, as in
+# A version is added once the tests that need torch have passed with it (docs/torch.md). It includes the build, as in
 # torch.__version__; other builds were not tried.
 TRIED: tuple[str, ...] = ("2.13.0+cpu",)
 _PACKAGE, _PROBE, _TORCH = "package", "probe", "torch"  # names of checks

@@ -1,4 +1,7 @@
-"""Tests of the point of one size. Warm-up and pauses are left out; differences between rounds widen its interval."""
+"""Tests of a point of the scaling curve: the step time at one number of ranks, from some rounds of a job.
+
+Warm-up and pauses are left out; differences between rounds widen its interval.
+"""
 
 from dataclasses import replace
 
@@ -15,13 +18,17 @@ def run(seed=1, steps=400, **others):
 
 
 def point(*rounds, batch=None):
-    return settled_point(rounds, batch, 2, "zmon scaling", 1.8e9)
+    return settled_point(rounds, batch, processors=2, by="zmon scaling", now=1.8e9)
 
 
 def test_categories_of_a_point_sum_to_its_step_time():
     result = point(run(), run(2))
-    assert result.seconds == pytest.approx(0.0405, rel=0.05)
+    assert result.seconds == pytest.approx(0.0405, rel=0.05)  # self time, the wait for the slower rank, exchange
     assert sum(result.causes.values()) == pytest.approx(result.seconds)
+
+
+def test_point_has_the_size_of_its_runs():
+    result = point(run(), run(2))
     assert (result.ranks, result.samples, result.processors_per_host) == (2, 128, 2)
 
 
@@ -36,12 +43,14 @@ def test_slow_first_steps_and_pauses_do_not_count():
 def test_rounds_that_differ_widen_the_interval():
     alike, apart = point(run(1), run(2)), point(run(1), run(2, slower=0.2))
     assert apart.half_width_seconds > 3 * alike.half_width_seconds
-    assert apart.seconds - apart.half_width_seconds < 1.001 * point(run(1)).seconds
+    assert (
+        apart.seconds - apart.half_width_seconds < 1.001 * point(run(1)).seconds
+    )  # it reaches down to the faster round
 
 
-def test_bytes_of_a_point_are_per_rank():
-    sending = replace(run(), sent_bytes={"all_to_all": 1000.0})
-    assert point(sending, sending).sent_bytes == {"all_to_all": 1000.0}
+def test_bytes_of_a_point_are_the_mean_of_its_rounds():
+    rounds = [replace(run(), sent_bytes={"all_to_all": sent_bytes}) for sent_bytes in (1000.0, 3000.0)]
+    assert point(*rounds).sent_bytes == {"all_to_all": 2000.0}
 
 
 def test_too_few_steps_are_unknown():

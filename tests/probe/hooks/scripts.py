@@ -5,7 +5,10 @@
     print(steps(), activity())
     > 5 train
 
-Each script begins with `WATCHED`: a rank, a model, and functions that return the state of the rank.
+A line with `==` begins a case with its name. Lines with `>` are what the script must print; all others are the script.
+
+Each script begins with `WATCHED`: a rank, a model, and functions that return the state of the rank, some from private
+attributes, because nothing public has it inside the rank.
 """
 
 import textwrap
@@ -58,27 +61,29 @@ dist.init_process_group(
 )
 
 def counts(op):
-    n, count = len(OPS), timeline.ledger.counts
-    return [count[part * n + OPS.index(op)] for part in range(3)]
+    # How often the rank has called this operation, and the bytes that it sent and received.
+    return [timeline.ledger.counts[first + OPS.index(op)] for first in (layout.COUNT, layout.SENT, layout.RECEIVED)]
 """
-
 
 # The regular end of a process that has loaded torch takes longer than most scripts; other tests cover it.
 END = "\nsys.stdout.flush()\nos._exit(0)\n"
 
 
-def run_script(start_rank, script, joined=False, ranks=1, before=""):
-    """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing."""
+def run_script(start_rank, script, joined=False, num_ranks=1, before=""):
+    """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing.
+
+    `joined`: the ranks have joined a process group. `before` runs before zmon is attached.
+    """
     whole = textwrap.dedent(before) + WATCHED + (JOINED if joined else "") + textwrap.dedent(script)
     if joined:
         whole += "\ndist.destroy_process_group()\n"
-    started = [start_rank(whole + END, number, ranks, GLOO_SOCKET_IFNAME="lo") for number in range(ranks)]
+    started = [start_rank(whole + END, number, num_ranks, GLOO_SOCKET_IFNAME="lo") for number in range(num_ranks)]
     for rank in started:
         code = rank.wait(40)
         assert code == 0, (code, rank.output)
     outputs = [rank.output.splitlines() for rank in started]
     assert not any(line.startswith("zmon:") for lines in outputs for line in lines), outputs
-    return outputs if ranks > 1 else outputs[0]
+    return outputs if num_ranks > 1 else outputs[0]
 
 
 @dataclass(frozen=True)
@@ -88,20 +93,22 @@ class Case:
     script: str
     lines: list[str]
     joined: bool
-    ranks: int
+    num_ranks: int
 
     def check(self, start_rank):
-        """Run the script and compare what it prints."""
-        printed = run_script(start_rank, self.script, self.joined, self.ranks)
-        assert printed == (self.lines if self.ranks == 1 else [self.lines] * self.ranks), printed
+        printed = run_script(start_rank, self.script, self.joined, self.num_ranks)
+        assert printed == (self.lines if self.num_ranks == 1 else [self.lines] * self.num_ranks), printed
 
 
-def cases(table, start="", joined=False, ranks=1):
+def cases(table, start="", joined=False, num_ranks=1):
     """Return the cases of a table, as parameters of a test. All begin with the script `start`."""
+    first, *rows = table.split("\n== ")
+    assert not first.strip(), "a table begins with a line break and =="
     parameters = []
-    for case in table.split("\n== ")[1:]:
+    for case in rows:
         name, *lines = case.strip().splitlines()
         script = "\n".join(line for line in lines if not line.startswith("> "))
         printed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
-        parameters.append(pytest.param(Case(start + script, printed, joined, ranks), id=name))
+        assert printed, f"{name} prints nothing"
+        parameters.append(pytest.param(Case(start + script, printed, joined, num_ranks), id=name))
     return parameters

@@ -315,7 +315,7 @@ print(counted()[1] == 2 * 2 * 4 * 8 * 3)
 """
 
 
-@pytest.mark.parametrize("case", [*cases(CASES, STEPS), *cases(JOINED, STEPS, joined=True, ranks=2)])
+@pytest.mark.parametrize("case", [*cases(CASES, STEPS), *cases(JOINED, STEPS, joined=True, num_ranks=2)])
 def test_count(start_rank, case):
     case.check(start_rank)
 

@@ -36,7 +36,7 @@ for way in {[*WAYS.values()]!r}:
     print(exposed / 1e9, in_flight / 1e9, works.num_flights())
 print(counts("all_reduce")[0])
 """
-    (*early, count), (*late, _) = run_script(start_rank, script, joined=True, ranks=2)
+    (*early, count), (*late, _) = run_script(start_rank, script, joined=True, num_ranks=2)
     assert int(count) == len(WAYS)
     for way, early_line, late_line in zip(WAYS, early, late, strict=True):
         exposed, in_flight, num_left = map(float, early_line.split())
@@ -139,6 +139,8 @@ print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.le
 """
 
 
-@pytest.mark.parametrize("case", [*cases(CASES + FUNCTIONAL, joined=True), *cases(OF_TWO_RANKS, joined=True, ranks=2)])
+@pytest.mark.parametrize(
+    "case", [*cases(CASES + FUNCTIONAL, joined=True), *cases(OF_TWO_RANKS, joined=True, num_ranks=2)]
+)
 def test_works(start_rank, case):
     case.check(start_rank)

@@ -22,6 +22,7 @@ STEPS = {JOB: (steps_of({r.run_uid: (step_record(1), step_record(2)) for r in RA
 REPORT = agent_report(
     *RANKS, sample=FULL_HOST, sources=SOURCES, cursor=9, monotonic=5.0, plans={"uid-0": plan()}, plans_version="3"
 )
+ENVELOPE = ("head", "version", "resting", "moving", "steps")  # the parts of a packed report, in their order
 
 
 def as_json(report):
@@ -80,10 +81,11 @@ def test_report_without_what_the_client_lacks_is_refused():
         unpack(pack(REPORT, resting.version), Resting())
 
 
-@pytest.mark.parametrize(("place", "value"), [(3, b"[]"), (1, "x" * 33)], ids=["no rows", "version of no agent"])
-def test_envelope_that_no_agent_sends_is_refused(place, value):
+@pytest.mark.parametrize("changes", [{"moving": b"[]"}, {"version": "x" * 33}], ids=["no rows", "version of no agent"])
+def test_envelope_that_no_agent_sends_is_refused(changes):
     envelope = msgspec.msgpack.decode(pack(REPORT, ""))
-    envelope[place] = value
+    for name, value in changes.items():
+        envelope[ENVELOPE.index(name)] = value
     with pytest.raises(Undecodable):
         unpack(msgspec.msgpack.encode(envelope), Resting())
 
@@ -107,9 +109,11 @@ def test_rank_that_cannot_exist_is_left_out():
 
 def test_what_is_left_out_of_the_head_is_counted_with_the_ranks():
     envelope = msgspec.msgpack.decode(pack(agent_report(rank_state(0), rank_state(7)), ""))
-    head = msgspec.json.decode(envelope[0])
+    head = msgspec.json.decode(envelope[ENVELOPE.index("head")])
     changes = {"sources": [{"name": 5}], "sample": {"gpus": [{"gpu": 7}]}, "plans": {"uid-0": "nonsense"}}
-    envelope[0] = msgspec.json.encode({**head, **changes, "num_left_out": 90, "left_out": ["forged"]})
+    envelope[ENVELOPE.index("head")] = msgspec.json.encode(
+        {**head, **changes, "num_left_out": 90, "left_out": ["forged"]}
+    )
     report, _ = unpack(msgspec.msgpack.encode(envelope), Resting())
     assert report.num_left_out == 4
     left_out = ["source gpus", "a plan", "the state of a source", "rank 7 of job job"]

@@ -1,4 +1,7 @@
-"""Tests of the decoder of a daemon's answer: a wrong part costs that part, and never the report or the hub."""
+"""Tests of the decoder of a daemon's answer.
+
+A wrong rank, source or plan costs only itself. A wrong field of the report costs the report. Nothing costs the hub.
+"""
 
 import json
 from dataclasses import fields, replace
@@ -16,6 +19,7 @@ from zmon.schema.steps import MAX_COLUMNS
 
 NICS = (NicSample("eth0", "tcp", True, None, 1, 2, {}),)
 SOURCES = (SourceStatus("boxes", True, False, 0.1, NOW, 0, None),)
+MISSING = object()  # in place of a value
 
 
 def report_json(*ranks, **changes):
@@ -64,12 +68,12 @@ def test_rank_that_cannot_be_decoded_changes_nothing_else_of_the_report():
     assert replace(result, **changed) == whole
 
 
-def test_version_that_no_agent_has_is_refused():
+def test_report_with_a_plans_version_that_is_too_long_is_refused():
     with pytest.raises(Undecodable, match="plans_version"):
         received({**report_json(), "plans_version": "x" * 33})
 
 
-def test_agent_does_not_say_what_the_hub_left_out():
+def test_number_of_left_out_parts_is_not_taken_from_the_agent():
     result = received({**report_json(), "num_left_out": 10**400, "left_out": ["forged"]})
     assert (result.num_left_out, result.left_out) == (0, ())
 
@@ -130,40 +134,47 @@ def test_impossible_rank_is_left_out_and_named(changes, reason):
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        ("lease_seconds", None),  # an older or newer agent has no such field
-        *(("job_id", job_id) for job_id in ("/../../../tmp/x", "..", "a\nb", "", "\x1b[2J")),
+        ("lease_seconds", MISSING),  # an older or newer agent has no such field
         *((field, 10**30) for field in ("step", "pid", "restart_count", "steps")),
         *(("totals", {"samples": total}) for total in (10**400, "many", None)),
         ("last_step_time", 1e300),  # no date
     ],
 )
-def test_field_that_no_rank_has_costs_only_its_rank(field, value):
+def test_missing_or_impossible_field_costs_only_its_rank(field, value):
     report = report_json()
-    if value is None:
+    if value is MISSING:
         del report["ranks"][0][field]
     else:
         report["ranks"][0][field] = value
     result = received(report)
     assert ([r.rank for r in result.ranks], result.num_left_out) == ([1], 1)
-    assert field != "job_id" or result.unread == ()
 
 
-@pytest.mark.parametrize("low", [10**400, 10**30, -(10**30), 1 << 62])
-def test_steps_with_numbers_beyond_the_limits_cost_only_their_job(low):
+@pytest.mark.parametrize("job_id", ["/../../../tmp/x", "..", "a\nb", "", "\x1b[2J"])
+def test_rank_with_an_impossible_job_id_is_left_out_and_not_named(job_id):
+    report = report_json()
+    report["ranks"][0]["job_id"] = job_id
+    result = received(report)
+    assert ([r.rank for r in result.ranks], result.num_left_out, result.unread) == ([1], 1, ())
+
+
+@pytest.mark.parametrize("first_value", [10**400, 10**30, -(10**30), 1 << 62])
+def test_steps_with_numbers_beyond_the_limits_cost_only_their_job(first_value):
     """The hub adds and divides the numbers of all ranks: an overflow would cost it the page of all jobs."""
     records = {"uid-0": (step_record(1),)}
     report = report_json(records={JOB: records, "other": records})
-    report["steps"][JOB][0]["columns"]["phase_forward"] = [low, ""]
+    report["steps"][JOB][0]["columns"]["phase_forward"] = [first_value, ""]  # and the packed differences
     result = received(report)
     assert ([*result.steps], result.num_left_out) == (["other"], 1)
 
 
 def test_ranks_beyond_the_number_of_a_node_are_counted():
     (rank,) = report_json(rank_state(0))["ranks"]
-    for whole in (rank, {**rank, "activity": 5}):  # the second report is decoded rank by rank
-        result = received({**report_json(), "ranks": [rank] * (MAX_RANKS_OF_AGENT + 6) + [whole]})
+    surplus = 7
+    for last in (rank, {**rank, "activity": 5}):  # the second report is decoded rank by rank
+        result = received({**report_json(), "ranks": [rank] * (MAX_RANKS_OF_AGENT + surplus - 1) + [last]})
         assert len(result.ranks) == MAX_RANKS_OF_AGENT
-        assert result.num_left_out == 7
+        assert result.num_left_out == surplus
         assert result.left_out[0].startswith("all ranks but 4,096")
 
 

@@ -1,7 +1,7 @@
 """Tests of the API server of this cluster, and of the credentials of a pod."""
 
-import asyncio
 import ssl
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -24,35 +24,30 @@ def account(tmp_path):
     return tmp_path
 
 
-def with_api_server(account, scenario):
-    """Run a scenario with an API server that has TLS, and a function that counts the pods as a pod does."""
+@asynccontextmanager
+async def api_and_count(account):
+    """Yield an API server that has TLS, and a function that counts its pods as a pod does."""
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(account / "server.pem", account / "server.key")
+    async with FakeApi(a=pod("a")).serve(tls) as api:
+        server = in_cluster(INSIDE | {"KUBERNETES_SERVICE_PORT": str(api.port)}, account)
+        async with server.session() as session:
 
-    async def main():
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(account / "server.pem", account / "server.key")
-        async with FakeApi(a=pod("a")).serve(tls) as api:
-            server = in_cluster(INSIDE | {"KUBERNETES_SERVICE_PORT": str(api.port)}, account)
-            async with server.session() as session:
+            async def count():
+                resource = Resource("pods", namespace="zmon")
+                return len((await list_objects(session, server.url, resource, ObjectMeta)).objects)
 
-                async def count():
-                    resource = Resource("pods", namespace="zmon")
-                    return len((await list_objects(session, server.url, resource, ObjectMeta)).objects)
-
-                await scenario(api, count)
-
-    asyncio.run(main())
+            yield api, count
 
 
-def test_pod_asks_with_the_token_of_its_service_account(account):
-    async def scenario(api, count):
+async def test_pod_asks_with_the_token_of_its_service_account(account):
+    async with api_and_count(account) as (api, count):
         assert await count() == 1
         assert api.authorizations == ["Bearer token-1"]
 
-    with_api_server(account, scenario)
 
-
-def test_token_that_the_kubelet_has_replaced_is_used(account):
-    async def scenario(api, count):
+async def test_token_that_the_kubelet_has_replaced_is_used(account):
+    async with api_and_count(account) as (api, count):
         assert await count() == 1
         api.tokens = {"token-2"}
         with pytest.raises(Unreachable, match="401"):
@@ -60,19 +55,15 @@ def test_token_that_the_kubelet_has_replaced_is_used(account):
         (account / "token").write_text("token-2")
         assert await count() == 1
 
-    with_api_server(account, scenario)
 
-
-def test_server_of_another_authority_is_not_asked(account, tmp_path):
+async def test_server_of_another_authority_is_not_asked(account, tmp_path):
     other = Certificates(tmp_path, "other")
     other.ca_file.replace(account / "ca.crt")
 
-    async def scenario(api, count):
+    async with api_and_count(account) as (api, count):
         with pytest.raises(Unreachable, match=r"cannot reach .*certificate.* Check ca\.crt of the service account"):
             await count()
         assert api.authorizations == []
-
-    with_api_server(account, scenario)
 
 
 def test_address_of_ipv6_is_in_brackets(account):

@@ -28,22 +28,20 @@ class Pod(msgspec.Struct):
 
 
 @pytest.fixture
-def run(tmp_path):
-    """Run a scenario with an API server that has two pods, and with a session that has its token."""
+def running(tmp_path):
+    """Return a context with an API server that has two pods, changed by its arguments, and a session with its token."""
     token_file = tmp_path / "token"
     token_file.write_text("token-1\n")
 
-    def run(scenario, **fake):
-        async def main():
-            api = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2"))
-            for name, value in fake.items():
-                setattr(api, name, value)
-            async with api.serve(), api.account(token_file).session() as session:
-                await asyncio.wait_for(scenario(api, session), 20)
+    @asynccontextmanager
+    async def running(**attributes):
+        api = FakeApi(a=pod("a", "10.0.0.1"), b=pod("b", "10.0.0.2"))
+        for name, value in attributes.items():
+            setattr(api, name, value)
+        async with api.serve(), api.account(token_file).session() as session, asyncio.timeout(20):
+            yield api, session
 
-        asyncio.run(main())
-
-    return run
+    return running
 
 
 async def names(api, session):
@@ -63,37 +61,31 @@ async def changes_of(api, session, version="100"):
         yield following
 
 
-def test_list_has_all_pages_and_a_version(run):
-    async def scenario(api, session):
+async def test_list_has_all_pages_and_a_version(running):
+    async with running(page=1) as (api, session):
         assert await names(api, session) == (["a", "b"], "100")
         assert api.lists == [
             {"labelSelector": "app=agent", "limit": "250"},
             {"labelSelector": "app=agent", "limit": "250", "continue": "1"},
         ]
 
-    run(scenario, page=1)
 
-
-def test_list_by_a_field_from_memory_has_the_objects_of_one_node(run):
-    async def scenario(api, session):
+async def test_list_by_a_field_from_memory_has_the_objects_of_one_node(running):
+    async with running(page=1) as (api, session):
         api.objects = {PODS: {name: pod(name, node=node) for name, node in (("a", "n1"), ("b", "n2"), ("c", "n1"))}}
         listing = await list_objects(session, api.url, RESOURCE, Pod, fields="spec.nodeName=n1", version="0")
         assert [listed.metadata.name for listed in listing.objects] == ["a", "c"]
         first = {"fieldSelector": "spec.nodeName=n1", "limit": "250"}
         assert api.lists == [first | {"resourceVersion": "0"}, first | {"continue": "1"}]
 
-    run(scenario, page=1)
 
-
-def test_list_without_objects_is_empty(run):
-    async def scenario(api, session):
+async def test_list_without_objects_is_empty(running):
+    async with running(objects={PODS: {}}) as (api, session):
         assert await names(api, session) == ([], "100")
 
-    run(scenario, objects={PODS: {}})
 
-
-def test_watch_has_the_changes_since_its_version_and_bookmarks(run):
-    async def scenario(api, session):
+async def test_watch_has_the_changes_since_its_version_and_bookmarks(running):
+    async with running() as (api, session):
         api.put(c=pod("c", "10.0.0.3"))
         async with changes_of(api, session, "100") as following:
             assert await following() == ("ADDED", "c", "101")
@@ -109,30 +101,22 @@ def test_watch_has_the_changes_since_its_version_and_bookmarks(run):
             "timeoutSeconds": "60",
         }  # fmt: skip
 
-    run(scenario)
+
+async def test_pieces_of_a_line_are_put_together(running):
+    async with running(piece=7) as (api, session), changes_of(api, session) as following:
+        api.put(c=pod("c", "10.0.0.3"), d=pod("d", "10.0.0.4"))
+        assert [await following() for _ in range(2)] == [("ADDED", "c", "101"), ("ADDED", "d", "102")]
 
 
-def test_pieces_of_a_line_are_put_together(run):
-    async def scenario(api, session):
-        async with changes_of(api, session) as following:
-            api.put(c=pod("c", "10.0.0.3"), d=pod("d", "10.0.0.4"))
-            assert [await following() for _ in range(2)] == [("ADDED", "c", "101"), ("ADDED", "d", "102")]
-
-    run(scenario, piece=7)
+async def test_changes_end_when_the_server_ends_the_watch(running):
+    async with running() as (api, session), changes_of(api, session) as following:
+        api.end_watches()
+        with pytest.raises(StopAsyncIteration):
+            await following()
 
 
-def test_changes_end_when_the_server_ends_the_watch(run):
-    async def scenario(api, session):
-        async with changes_of(api, session) as following:
-            api.end_watches()
-            with pytest.raises(StopAsyncIteration):
-                await following()
-
-    run(scenario)
-
-
-def test_line_that_a_broken_connection_cut_comes_again(run):
-    async def scenario(api, session):
+async def test_line_that_a_broken_connection_cut_comes_again(running):
+    async with running() as (api, session):
         async with changes_of(api, session) as following:
             api.put(c=pod("c", "10.0.0.3"))
             assert await following() == ("ADDED", "c", "101")
@@ -143,29 +127,23 @@ def test_line_that_a_broken_connection_cut_comes_again(run):
         async with changes_of(api, session, "101") as following:
             assert await following() == ("ADDED", "d", "102")
 
-    run(scenario)
 
-
-def test_version_that_the_server_has_forgotten_is_gone(run):
-    async def scenario(api, session):
+async def test_version_that_the_server_has_forgotten_is_gone(running):
+    async with running() as (api, session):
         api.forget()
         with pytest.raises(Gone, match=r"too old resource version: 100 \(101\) \(410\)"):
             async with changes_of(api, session, "100"):
                 pass
 
-    run(scenario)
 
-
-def test_only_error_410_in_a_watch_is_gone(run):
-    async def scenario(api, session):
+async def test_only_error_410_in_a_watch_is_gone(running):
+    async with running() as (api, session):
         for code, kind in ((410, Gone), (500, Unreachable)):
             async with changes_of(api, session, str(api.version)) as following:
                 api.fail_watches(code, "a reason")
                 with pytest.raises(kind, match=rf"cannot watch pods in the namespace zmon: a reason \({code}\)"):
                     await following()
             api.bookmark()
-
-    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +167,8 @@ def test_only_error_410_in_a_watch_is_gone(run):
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) and isinstance(value[0], int) else "",
 )  # fmt: skip
-def test_refusal_is_one_line(run, refusal, kind, parts):
-    async def scenario(api, session):
+async def test_refusal_is_one_line(running, refusal, kind, parts):
+    async with running(refusals={"list": refusal}) as (api, session):
         with pytest.raises(Unreachable) as refused:
             await names(api, session)
         assert type(refused.value) is kind
@@ -198,45 +176,34 @@ def test_refusal_is_one_line(run, refusal, kind, parts):
         for part in parts:
             assert part in str(refused.value)
 
-    run(scenario, refusals={"list": refusal})
 
-
-def test_token_that_is_not_accepted_is_an_error(run):
-    async def scenario(api, session):
+async def test_token_that_is_not_accepted_is_an_error(running):
+    async with running(tokens={"token-2"}) as (api, session):
         with pytest.raises(Unreachable, match=r"Unauthorized \(401\). The API server does not accept the token"):
             await names(api, session)
 
-    run(scenario, tokens={"token-2"})
 
-
-def test_error_about_an_object_does_not_repeat_its_text(run):
-    async def scenario(api, session):
+async def test_error_about_an_object_does_not_repeat_its_text(running):
+    async with running(objects={PODS: {"a": pod("a") | {"spec": {"containers": "secret"}}}}) as (api, session):
         with pytest.raises(Unreachable, match=r"cannot understand the answer of .*/pods: Expected `array`") as refused:
             await names(api, session)
         assert "secret" not in str(refused.value)
 
-    run(scenario, objects={PODS: {"a": pod("a") | {"spec": {"containers": "secret"}}}})
 
-
-def test_line_without_end_is_refused(run, monkeypatch):
+async def test_line_without_end_is_refused(running, monkeypatch):
     monkeypatch.setattr(requests, "_MAX_LINE_BYTES", 1 << 20)
 
-    async def scenario(api, session):
-        async with changes_of(api, session) as following:
-            api.put(c=pod("c", labels={"app": "x" * (3 << 20)}))
-            with pytest.raises(Unreachable, match="a line of more than 1 MiB"):
-                await following()
-
-    run(scenario)
+    async with running() as (api, session), changes_of(api, session) as following:
+        api.put(c=pod("c", labels={"app": "x" * (3 << 20)}))
+        with pytest.raises(Unreachable, match="a line of more than 1 MiB"):
+            await following()
 
 
-def test_server_that_refuses_connections_is_unreachable(run):
-    async def scenario(api, session):
+async def test_server_that_refuses_connections_is_unreachable(running):
+    async with running() as (api, session):
         api.url = "http://127.0.0.1:1"
         with pytest.raises(Unreachable, match="Connection refused"):
             await names(api, session)
         with pytest.raises(Unreachable, match="Connection refused"):
             async with changes_of(api, session):
                 pass
-
-    run(scenario)

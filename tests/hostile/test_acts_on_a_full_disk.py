@@ -1,0 +1,80 @@
+"""Tests of acts of an agent whose disk is full: nothing is done without its audit line, and nothing is done twice."""
+
+import errno
+import os
+
+import pytest
+
+from tests.agent.acts.conftest import acting, start_job
+from tests.agent.acts.jobs import ask_for, request_for, still_lives
+from tests.agent.conftest import make_live_box, serve
+from zmon.schema.act import ACTED, REFUSED
+from zmon.steplog import files
+
+__all__ = ["acting", "make_live_box", "serve", "start_job"]  # fixtures
+PLENTY = 1_000_000  # writes
+
+
+@pytest.fixture
+def disk(monkeypatch):
+    """A disk that takes this number of further writes."""
+
+    class Disk:
+        writes_left = PLENTY
+
+    write = os.write
+
+    def limited(fd, data):
+        Disk.writes_left -= 1
+        if Disk.writes_left < 0:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data)
+
+    monkeypatch.setattr(files.os, "write", limited)
+    return Disk
+
+
+async def test_full_disk_ends_nothing(start_job, acting, disk):
+    job = start_job()
+    async with acting() as client:
+        request = await request_for(client)
+        disk.writes_left = 0
+        answer = await ask_for(client, request)
+        assert answer.result == REFUSED
+        assert "nothing is done without its audit, which cannot be written: No space left on device" in answer.reason
+        assert still_lives(job.pids[0])
+        disk.writes_left = PLENTY
+        assert (await ask_for(client, request)).result == ACTED
+    assert job.rank_ended()
+
+
+async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothing_is_done_twice(
+    start_job, acting, disk
+):
+    job = start_job(ranks=2)
+    async with acting() as client:
+        request = await request_for(client)
+        disk.writes_left = 1
+        assert (await ask_for(client, request)).result == ACTED
+        assert job.rank_ended()
+        disk.writes_left = PLENTY
+    async with acting() as client:
+        again = await ask_for(client, request)
+        assert (again.result, again.repeated) == (REFUSED, True)
+        assert "an earlier request was interrupted" in again.reason
+    assert still_lives(job.pids[1])
+
+
+async def test_stop_that_the_disk_does_not_take_holds_all_the_same(start_job, acting, disk, tmp_path):
+    jobs = [start_job(job_id=f"job-{number}") for number in range(6)]
+    async with acting() as client:
+        asks = [await request_for(client, job_id=f"job-{number}") for number in range(6)]
+        for request in asks[:4]:
+            assert (await ask_for(client, request)).result == ACTED
+        disk.writes_left = 0
+        assert "within an hour" in (await ask_for(client, asks[4])).reason
+        assert not (tmp_path / "data/act-stops/all").exists()
+        disk.writes_left = PLENTY
+        assert "within an hour" in (await ask_for(client, asks[5])).reason
+        assert (tmp_path / "data/act-stops/all").exists()
+    assert all(still_lives(job.pids[0]) for job in jobs[4:])
