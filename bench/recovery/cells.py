@@ -11,7 +11,7 @@ from lab.drills.draw import Draw
 from lab.drills.drill import Drill, Fault, Injection, Scene
 from lab.drills.matrix import ALL
 from lab.faults import signals
-from lab.faults.together import ordered
+from lab.faults.sabotage import ordered
 from lab.jobs.orders import make_hold, release
 from lab.stage import JobKind
 

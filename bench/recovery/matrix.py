@@ -20,8 +20,9 @@ from pathlib import Path
 from bench.recovery.cells import FAULTS, Cell, cells
 from bench.recovery.policy import POLICY
 from lab.drills import history, report
+from lab.drills.figures import spread
 from lab.drills.play import play
-from lab.drills.score import DrillRow, spread
+from lab.drills.score import DrillRow
 from lab.drills.session import open_stage
 from zmon.errors import ZmonError
 

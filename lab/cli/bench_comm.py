@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -17,7 +18,7 @@ from zmon.cli.options import json_option
 from zmon.errors import UsageError, ZmonError
 from zmon.format import UNKNOWN
 from zmon.offline.measured_files import read_links
-from zmon.scaling.bandwidth import HOST, NET, Measured, links
+from zmon.scaling.bandwidth import HOST, NET, Measured, Timed, links
 from zmon.scaling.predict import Links
 
 _MODULE = "lab.comm_bench"
@@ -53,16 +54,17 @@ def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool
 
     Exit codes: 0 measured, 1 the benchmark failed, 2 misuse.
     """
-    launched_rank = os.environ.get("RANK")  # set by torchrun; None: this process is not a rank
-    if out is not None and launched_rank in (None, "0") and not out.absolute().parent.is_dir():
+    rank = os.environ.get("RANK")  # set by torchrun; None: this process is not a rank
+    prints_report = rank in (None, "0")
+    if out is not None and prints_report and not out.absolute().parent.is_dir():
         raise UsageError(f"cannot write {out}", f"directory {out.absolute().parent} does not exist", "Create it first")
     with tempfile.TemporaryDirectory(prefix="zmon-bench-comm-") as directory:
         file = out or Path(directory) / "links.json"
-        if launched_rank is None:
+        if rank is None:
             _launch(ranks, largest, file)
         else:
             _become_rank(largest, file)
-        if launched_rank in (None, "0"):
+        if prints_report:
             measured = read_links(file)
             if as_json:
                 click.echo(file.read_text())
@@ -71,12 +73,14 @@ def bench_comm_command(ranks: int, largest: int, out: Path | None, as_json: bool
 
 
 def _become_rank(largest: int, out: Path) -> None:
+    """Run the benchmark as a rank of the job that torchrun started."""
     from lab import comm_bench  # only a rank needs torch, whose import takes seconds
 
     comm_bench.main(str(out.absolute()), str(largest))
 
 
 def _launch(ranks: int, largest: int, out: Path) -> None:
+    """Run the benchmark in its own job. Raises ZmonError if it fails or takes too long."""
     launcher = (sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}")
     job = subprocess.Popen(
         (*launcher, "-m", _MODULE, str(out.absolute()), str(largest)),
@@ -100,28 +104,31 @@ def _launch(ranks: int, largest: int, out: Path) -> None:
 
 
 def report(measured: Measured) -> RenderableType:
-    """Return a row per message size, then the fitted bandwidth and latency."""
+    """Return a table of times and bandwidths by message size for each group, then the fitted bandwidth and latency."""
+    groups = {group: [timed for timed in measured.timed if timed.group == group] for group in (HOST, NET)}
     ops = list(dict.fromkeys(timed.op for timed in measured.timed))
-    parts: list[RenderableType] = []
-    for group in (HOST, NET):
-        timed_in_group = [timed for timed in measured.timed if timed.group == group]
-        if not timed_in_group:
-            continue
-        by_op_and_size = {(timed.op, timed.num_bytes): timed for timed in timed_in_group}
-        most_ranks = max(timed.ranks for timed in timed_in_group)
-        table = Table(title=f"{group}, {most_ranks} ranks", title_justify="left", title_style="bold", box=None)
-        for head in ("size", *(head for op in ops for head in (f"{op} time", "bus bandwidth"))):
-            table.add_column(head, justify="right", no_wrap=True)
-        for num_bytes in sorted({timed.num_bytes for timed in timed_in_group}):
-            cells = [_size(num_bytes)]
-            for op in ops:
-                timed = by_op_and_size.get((op, num_bytes))
-                cells += [UNKNOWN] * 2 if timed is None else [_time(timed.seconds), _rate(timed.bus_bytes_per_second)]
-            table.add_row(*cells)
-        parts.append(table)
+    parts: list[RenderableType] = [_table(group, ops, timed) for group, timed in groups.items() if timed]
     parts += [Text(f"{op}, fitted: {_fitted(link)}") for op, link in links(measured).items()]
     note = "Size: bytes that each rank hands in. Bus bandwidth is defined as in nccl-tests."
     return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
+
+
+def _table(group: str, ops: Sequence[str], timed_in_group: Sequence[Timed]) -> Table:
+    """Return a row for each message size, with two cells for each operation."""
+    most_ranks = max(timed.ranks for timed in timed_in_group)
+    table = Table(title=f"{group}, {most_ranks} ranks", title_justify="left", title_style="bold", box=None)
+    table.add_column("size", justify="right", no_wrap=True)
+    for op in ops:
+        table.add_column(f"{op} time", justify="right", no_wrap=True)
+        table.add_column("bus bandwidth", justify="right", no_wrap=True)
+    by_op_and_size = {(timed.op, timed.num_bytes): timed for timed in timed_in_group}
+    for num_bytes in sorted({timed.num_bytes for timed in timed_in_group}):
+        cells = [_size(num_bytes)]
+        for op in ops:
+            timed = by_op_and_size.get((op, num_bytes))
+            cells += [UNKNOWN] * 2 if timed is None else [_time(timed.seconds), _rate(timed.bus_bytes_per_second)]
+        table.add_row(*cells)
+    return table
 
 
 def _fitted(link_of_op: Links) -> str:

@@ -18,8 +18,10 @@ from rich.console import Console
 from lab.cli.drill_random import play_randomly, play_simulated
 from lab.drills import history, report
 from lab.drills.draw import Pinned
+from lab.drills.drill import Drill
+from lab.drills.figures import false_pages_per_hour, shortfalls
 from lab.drills.matrix import ALL, WATCHED
-from lab.drills.score import DrillRow, false_pages_per_hour, shortfalls
+from lab.drills.score import DrillRow
 from lab.drills.session import play_all, select_drills, soak
 from lab.stage import JobKind
 from zmon.cli.options import data_dir_option, json_option
@@ -112,59 +114,76 @@ def drill(
         )
     if policy and watch:
         raise UsageError("--act is for a stack", "zmon watch never acts", "Leave out one")
+    seed = int(time.time()) if seed is None else seed
     if simulated is not None:
-        sys.exit(play_simulated(int(time.time()) if seed is None else seed, first, simulated, as_json, policy))
+        sys.exit(play_simulated(seed, first, simulated, as_json, policy))
     _end_in_order()
     if randoms is not None:
-        sys.exit(play_randomly(int(time.time()) if seed is None else seed, randoms, resume, data_dir, as_json, policy))
+        sys.exit(play_randomly(seed, randoms, resume, data_dir, as_json, policy))
     drills = WATCHED if watch else ALL
     session_kind = "watch" if watch else "soak" if soak_seconds else "drills"
-    session = history.newest(data_dir, session_kind) if resume else None
-    if session is None:
+    if resume:
+        session = history.newest(data_dir, session_kind)
+    else:
         head = history.Head(
-            seed=int(time.time()) if seed is None else seed,
+            seed=seed,
             repeats=repeats,
             drills=tuple(drill.name for drill in (select_drills(drills, names) if names else drills)),
             pinned=Pinned(kind, ranks, step_seconds),
             act_file=str(policy) if policy else None,
         )
         session = history.begin(data_dir, head, session_kind)
-    head = session.head
     stderr = Console(stderr=True)
-    stderr.print(f"seed {head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
+    stderr.print(f"seed {session.head.seed}, results in {session.path}", highlight=False, soft_wrap=True)
+    soaked_seconds = _play(session, drills, soak_seconds, watch, stderr)
+    _print_results(session, soaked_seconds, markdown, as_json)
+    unplayed = {row.drill: row.skipped for row in session.rows if row.skipped}
+    if unplayed:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in unplayed.items())
+        stderr.print(f"{len(unplayed)} not played: {reasons}", highlight=False, markup=False, soft_wrap=True)
+    succeeded = _succeeded(session.rows, by_name=len(session.head.drills) < len(drills))
+    sys.exit(0 if succeeded and not shortfalls(session.rows) else 1)
+
+
+def _play(
+    session: history.Session, drills: Sequence[Drill], soak_seconds: float | None, watch: bool, stderr: Console
+) -> float | None:
+    """Play the drills of a session that are not done yet, or a soak. Return the elapsed seconds of a soak, else None.
+
+    The logs stay if a result is not as expected, or if the session is interrupted.
+    """
 
     def record(row: DrillRow) -> None:
         session.add(row)
         stderr.print(report.line(row), highlight=False, markup=False, soft_wrap=True)
 
     directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
+    head = session.head
     soaked_seconds: float | None = None
     try:
         if soak_seconds is not None:
             soaked_seconds = soak(ALL, soak_seconds, head, directory, record)
         else:
             play_all(select_drills(drills, head.drills), head, session.done, directory, record, watch)
-    except BaseException:  # also Ctrl-C: the logs of the interrupted drill stay
+    except BaseException:  # also Ctrl-C
         _clean_up(directory, stderr, keep=True)
         raise
     _clean_up(directory, stderr, keep=not all(row.as_expected or row.skipped for row in session.rows))
+    return soaked_seconds
+
+
+def _print_results(session: history.Session, soaked_seconds: float | None, markdown: bool, as_json: bool) -> None:
     hourly = None if soaked_seconds is None else false_pages_per_hour(session.rows, soaked_seconds)
     if as_json:
         figures = {"soak_seconds": soaked_seconds, "false_pages_per_hour": hourly} if soaked_seconds is not None else {}
-        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=head.seed, **figures)).decode())
+        click.echo(msgspec.json.encode(report.as_json(session.rows, seed=session.head.seed, **figures)).decode())
+        return
+    if markdown:
+        click.echo(report.markdown(session.rows))
     else:
-        if markdown:
-            click.echo(report.markdown(session.rows))
-        else:
-            Console().print(report.tables(session.rows))
-        if hourly is not None:
-            click.echo(f"{hourly:.2f} false pages per hour")
-    unplayed = {row.drill: row.skipped for row in session.rows if row.skipped}
-    if unplayed:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in unplayed.items())
-        stderr.print(f"{len(unplayed)} not played: {reasons}", highlight=False, markup=False, soft_wrap=True)
-    succeeded = _succeeded(session.rows, by_name=len(head.drills) < len(drills))
-    sys.exit(0 if succeeded and not shortfalls(session.rows) else 1)
+        Console().print(report.tables(session.rows))
+    if hourly is not None:
+        click.echo(f"{hourly:.2f} false pages per hour")
 
 
 def _succeeded(rows: Sequence[DrillRow], by_name: bool) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import msgspec
 from rich.console import Console
 
 from lab.drills import history, random_session, random_verdict, report, tally
+from lab.drills.result import NEVER
 from lab.drills.score import DrillRow
 from lab.simulator.session import as_it_should_be, line, outcome, play_many
 from lab.simulator.verdict import Play
@@ -19,10 +21,7 @@ from zmon.schema.names import SCHEMA
 
 
 def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: Path | None) -> int:
-    """Play compositions in the simulator, and print their tables.
-
-    Return 1 if an act was wrong, a finding named an innocent, a stall was not reported, or a page was false.
-    """
+    """Play compositions in the simulator, and print their tables. Return the exit code."""
     policy = read_policy(act_file) if act_file else None
     stderr = Console(stderr=True)
     stderr.print(f"seed {seed}, compositions {first} to {first + number - 1}", highlight=False)
@@ -38,16 +37,14 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: 
     else:
         click.echo(tally.markdown(outcomes))
         if policy:
-            num_acts = sum(play.num_acts for play in plays)
-            num_wrong = sum(len(play.wrong_acts) for play in plays)
-            click.echo(f"\n{num_acts} acts, {num_wrong} wrong")
-    return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))
+            click.echo(f"\n{sum(play.num_acts for play in plays)} acts, {_num_wrong_acts(plays)} wrong")
+    return _exit_code(outcomes)
 
 
 def play_randomly(
     seed: int, number: int, resume: bool, data_dir: Path, as_json: bool, policy: Path | None = None
 ) -> int:
-    """Play compositions of real jobs, or go on with the last session of them. Return what `play_simulated` returns.
+    """Play compositions of real jobs, or go on with the last session of them. Return the exit code.
 
     The truth about each fault is in a file beside the results.
     """
@@ -79,8 +76,15 @@ def play_randomly(
     else:
         click.echo(tally.markdown(outcomes))
         if session.head.policy:
-            num_acts = sum(len(row.acts) for row in session.rows)
-            num_wrong = sum(len(row.wrong_acts) for row in session.rows)
-            click.echo(f"\n{num_acts} acts, {num_wrong} wrong")
+            click.echo(f"\n{sum(len(row.acts) for row in session.rows)} acts, {_num_wrong_acts(session.rows)} wrong")
         click.echo("".join(f"\n- {line}" for row in session.rows if (line := random_verdict.deviation(row))))
-    return int(any(outcome.result in (*tally.NEVER, "broken") for outcome in outcomes))
+    return _exit_code(outcomes)
+
+
+def _num_wrong_acts(plays: Iterable[Play | DrillRow]) -> int:
+    return sum(len(play.wrong_acts) for play in plays)
+
+
+def _exit_code(outcomes: Iterable[tally.Outcome]) -> int:
+    """Return 1 if a result must not happen, or if a play failed."""
+    return int(any(outcome.result in (*NEVER, "broken") for outcome in outcomes))

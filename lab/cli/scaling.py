@@ -125,13 +125,14 @@ def _measure(
                 runs_by_size[size].append(run)
     points = []
     for size, runs in runs_by_size.items():
-        if size not in failed:
-            rounds_of_size = [run.steps for run in runs]
-            point = settled_point(rounds_of_size, size.batch, runs[0].num_processors, ON_PURPOSE, time.time())
-            if isinstance(point, Unknown):
-                failed[size] = point.reason
-            else:
-                points.append(point)
+        if size in failed:
+            continue
+        steps = [run.steps for run in runs]
+        point = settled_point(steps, size.batch, runs[0].num_processors, ON_PURPOSE, time.time())
+        if isinstance(point, Unknown):
+            failed[size] = point.reason
+        else:
+            points.append(point)
     return points, failed
 
 

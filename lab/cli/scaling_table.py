@@ -15,6 +15,11 @@ from zmon.offline.compare.judge import CERTAINTY
 from zmon.scaling.predict import ranks_per_processor
 
 _MAX_LOSSES = 3  # time categories per size
+_ABOUT = (
+    f"± is the {CERTAINTY:.0%} confidence interval. Samples: per step, of all ranks. Efficiency: samples per second "
+    "and rank, divided by the same figure of the smallest size. A step loses the time by which it is longer than at "
+    "the smallest size, for as many samples per rank. Predicted: from the smaller sizes alone, with the error."
+)
 
 
 def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> RenderableType:
@@ -29,8 +34,10 @@ def report(rows: Sequence[SizeResult], failed: Mapping[Size, str]) -> Renderable
     lines += [Text(f"{size}: unknown, {why}", style="yellow") for size, why in failed.items()]
     reasons = dict.fromkeys(row.unpredicted for row in rows if row.unpredicted)
     lines += [Text(f"no prediction: {reason}", style="yellow") for reason in reasons]
-    lines += [Text(line, style="dim") for line in (*_crowded(rows), *([_ABOUT] if rows else []))]
-    return Group(table, Text(""), *lines) if rows else Group(*lines)
+    if not rows:
+        return Group(*lines)
+    lines += [Text(line, style="dim") for line in (*_shared_processors(rows), _ABOUT)]
+    return Group(table, Text(""), *lines)
 
 
 def _cells(row: SizeResult, fewest: int) -> tuple[str, ...]:
@@ -62,14 +69,7 @@ def _predicted(row: SizeResult) -> str:
     return f"{1000 * row.predicted_seconds:,.2f} ({row.predicted_seconds / row.point.seconds - 1:+.0%})"
 
 
-_ABOUT = (
-    f"± is the {CERTAINTY:.0%} confidence interval. Samples: per step, of all ranks. Efficiency: samples per second "
-    "and rank, divided by the same figure of the smallest size. A step loses the time by which it is longer than at "
-    "the smallest size, for as many samples per rank. Predicted: from the smaller sizes alone, with the error."
-)
-
-
-def _crowded(rows: Sequence[SizeResult]) -> list[str]:
+def _shared_processors(rows: Sequence[SizeResult]) -> list[str]:
     """Return a line if several ranks shared a processor."""
     points = [row.point for row in rows]
     shared = [

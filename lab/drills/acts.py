@@ -33,13 +33,15 @@ def wrong_acts(acts: Sequence[Intent], blames: Sequence[Blame]) -> tuple[str, ..
 
 
 def _wrong(act: Intent, blames: Sequence[Blame]) -> str | None:
+    """Return a line about a wrong act with the reason, or None if the act is right."""
     before = [blame for blame in blames if blame.time <= act.time + CLOCK_SECONDS]
+    lasting = [blame for blame in before if not blame.heals]
     what = f"{act.act} of rank {', '.join(map(str, act.ranks)) or 'none'} for {act.cause}"
     if not before:
         return f"{what}: nobody is to blame"
-    if all(blame.heals for blame in before):
+    if not lasting:
         return f"{what}: it heals by itself"
-    innocent = set(act.ranks).difference(*(blame.ranks for blame in before if not blame.heals))
+    innocent = set(act.ranks).difference(*(blame.ranks for blame in lasting))
     if act.act == KILL_CULPRIT and (innocent or not act.ranks):
         return f"{what}: not to blame"
     return None

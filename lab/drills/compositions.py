@@ -14,15 +14,16 @@ from random import Random
 
 from lab.drills.draw import Draw
 from lab.drills.drill import Drill
+from lab.drills.truth import recorded
 from lab.faults import parts, signals
-from lab.faults.sabotage import held, many_ranks, one_rank
-from lab.faults.together import ordered, recorded, then
+from lab.faults.sabotage import held, many_ranks, one_rank, ordered
+from lab.faults.together import then
 from lab.stage import JobKind, LauncherName
 
 EXITED, HUNG = ("rank_exited",), ("compute_hang",)
-SCRIPTS: tuple[JobKind, ...] = ("ddp", "plain")  # these can swallow an exception
-PAUSE = (2.0, 18.0)  # seconds: below the earliest page of a stall that silence proves
-PAUSED = ("compute_hang", "input_stall", "lease_overrun")  # what a warning about a pause may say while it lasts
+CAN_SWALLOW: tuple[JobKind, ...] = ("ddp", "plain")  # jobs that can catch an exception and go on
+PAUSE_SECONDS = (2.0, 18.0)  # shortest and longest: below the earliest page of a stall that silence proves
+PAUSED = ("compute_hang", "input_stall", "lease_overrun")  # true causes of a warning while a pause lasts
 
 ELEMENTS = (
     Drill("raise", "one rank raises", ordered("raise"), EXITED, "stall", proof="state"),
@@ -50,17 +51,17 @@ ELEMENTS = (
     Drill("size", "one rank brings another size", one_rank("size", lifts=False), ("collective_mismatch",), "stall",
           proof="state", ranks=(4, 8)),
     Drill("swallow", "one rank catches an exception and goes on", ordered("swallow"),
-          ("sequence_lag", "collective_mismatch", "uneven_end"), "stall", kinds=SCRIPTS, ranks=(4, 8)),
+          ("sequence_lag", "collective_mismatch", "uneven_end"), "stall", kinds=CAN_SWALLOW, ranks=(4, 8)),
     Drill("slow", "one rank computes half as long again", one_rank("slow", 1.5), ("compute_straggler",), "straggler",
           proof="steps"),
     Drill("slow-loader", "one rank's input takes half a step longer", one_rank("slow_loader", 0.5),
           ("input_straggler",), "straggler", proof="steps"),
-    Drill("pause-in-data", "one rank waits for its data, then goes on", ordered("pause_data", *PAUSE),
+    Drill("pause-in-data", "one rank waits for its data, then goes on", ordered("pause_data", *PAUSE_SECONDS),
           watch_seconds=28.0, may_warn=PAUSED),
-    Drill("pause-in-compute", "one rank computes longer, then goes on", ordered("pause_compute", *PAUSE),
+    Drill("pause-in-compute", "one rank computes longer, then goes on", ordered("pause_compute", *PAUSE_SECONDS),
           watch_seconds=28.0, may_warn=PAUSED),
-    Drill("pause-between", "one rank saves by an unknown library, then goes on", ordered("pause_between", *PAUSE),
-          watch_seconds=28.0, may_warn=PAUSED),
+    Drill("pause-between", "one rank saves by an unknown library, then goes on",
+          ordered("pause_between", *PAUSE_SECONDS), watch_seconds=28.0, may_warn=PAUSED),
     Drill("evaluate", "all ranks evaluate for 12 s", many_ranks("evaluate", 12.0), culprit="none",
           watch_seconds=20.0),
     Drill("save-on-rank-0", "rank 0 saves for 10 s", many_ranks("save", 10.0, (0,)), culprit="none",

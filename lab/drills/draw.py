@@ -10,7 +10,7 @@ from random import Random
 from lab.drills.drill import Drill
 from lab.stage import JobKind, JobSpec
 
-Turn = tuple[JobKind, int, float]  # kind of job, number of ranks, length of a step in seconds
+Setting = tuple[JobKind, int, float]  # kind of job, number of ranks, length of a step in seconds
 
 
 @dataclass(frozen=True)
@@ -44,28 +44,29 @@ def draw_job(drill: Drill, repeat: int, seed: int) -> Draw:
 
     Repeats go through all combinations of kind, number of ranks and step length; the rank is random.
     """
-    turns = _turns(drill, Random(f"{drill.name} {seed}"))
-    kind, ranks, step_seconds = turns[repeat % len(turns)]
+    settings = _settings(drill, Random(f"{drill.name} {seed}"))
+    kind, ranks, step_seconds = settings[repeat % len(settings)]
     return Draw(repeat, seed, kind, ranks, step_seconds, Random(f"{drill.name} {seed} {repeat}").randrange(ranks))
 
 
-def _turns(drill: Drill, random: Random) -> list[Turn]:
+def _settings(drill: Drill, random: Random) -> list[Setting]:
     """Return every combination once, in an order in which successive combinations differ as much as possible."""
-    turns: list[Turn] = []
+    settings: list[Setting] = []
     remaining = list(product(drill.kinds, drill.ranks, drill.step_seconds))
     random.shuffle(remaining)
     counts: Counter[object] = Counter()
 
-    def similarity(turn: Turn) -> tuple[int, int]:
-        values = list(enumerate(turn))
+    def similarity(setting: Setting) -> tuple[int, int]:
+        """Return how often the values of this setting, and pairs of them, came so far."""
+        values = list(enumerate(setting))
         return sum(counts[value] for value in values), sum(counts[pair] for pair in combinations(values, 2))
 
-    while remaining:  # the next one is the least similar to the turns so far
-        turns.append(min(remaining, key=similarity))
-        remaining.remove(turns[-1])
-        values = list(enumerate(turns[-1]))
+    while remaining:  # the next one is the least similar to the settings so far
+        settings.append(min(remaining, key=similarity))
+        remaining.remove(settings[-1])
+        values = list(enumerate(settings[-1]))
         counts.update([*values, *combinations(values, 2)])
-    return turns
+    return settings
 
 
 def pin(drill: Drill, draw: Draw, pinned: Pinned) -> Draw:

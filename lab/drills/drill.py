@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal
 
-from lab.stage import Job, JobKind, Stage
+from lab.stage import JobKind, Stage
+from lab.stage.launched import Launched
 
 StageName = Literal["host", "hosts", "watch"]
 Culprit = Literal["rank", "host", "pair", "none"]
@@ -23,7 +24,7 @@ class Scene:
     """The input of a fault: a running job, and the rank to strike."""
 
     stage: Stage
-    job: Job
+    job: Launched
     rank: int
     host: str  # host of the struck rank
     pid: int  # of the struck rank, on its host

@@ -70,7 +70,7 @@ def newest(data_dir: Path, kind: str = "drills") -> Session:
     if not files:
         raise UsageError("there is no session to resume", f"no drill was played in {data_dir}", "leave --resume out")
     path = files[-1]
-    partial = files[-1].with_suffix(".partial")
+    partial = path.with_suffix(".partial")
     try:
         first, *lines = path.read_bytes().rpartition(b"\n")[0].split(b"\n")
         head = msgspec.json.decode(first, type=Head)

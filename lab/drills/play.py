@@ -23,10 +23,11 @@ from lab.drills.quiet_play import is_excused, play_quiet
 from lab.drills.reports import acts_of, alerts_since, findings_since, page_about, pages_since
 from lab.drills.score import DrillRow, counts
 from lab.drills.targets import TARGETS
+from lab.drills.truth import true_fault
 from lab.faults.sabotage import wait_until
-from lab.faults.together import true_fault
 from lab.jobs.orders import median_seconds, p99_seconds, seconds_to_steps, steps_done
-from lab.stage import Job, ReceivedPage, Stage
+from lab.stage import ReceivedPage, Stage
+from lab.stage.launched import Launched
 from zmon.errors import ZmonError
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
@@ -35,7 +36,7 @@ START_SECONDS = 300.0  # a job must train within this time, on a machine with mu
 WARM_STEPS = 12  # leases are learned by then
 WARM_SECONDS = 6.0  # step time that each rank must have before the fault
 LEARNED_SECONDS = 600.0  # a longer lease is not a learned lease of training
-RANDOM_SECONDS = 3.0  # the fault is caused at a random time within this interval
+MAX_DELAY_SECONDS = 3.0  # the fault is caused at a random time within this interval
 POLL_SECONDS = 0.05
 # A fault is missed if no finding comes within twice the target, at most MAX_SECONDS, plus the time of EFFECT_STEPS and
 # EXTRA_SECONDS.
@@ -92,9 +93,9 @@ def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
         return replace(row, broken=str(error) if isinstance(error, ZmonError) else f"{type(error).__name__}: {error}")
 
 
-def await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
+def await_scene(drill: Drill, stage: Stage, job: Launched, draw: Draw) -> Scene:
     """Wait until the job is ready for the fault. Raises ZmonError if it does not become ready."""
-    ready = _starts if drill.begins == "starting" else _trains
+    ready = _is_starting if drill.begins == "starting" else _is_training
     if not wait_until(lambda: job.exit_code() is not None or ready(stage, job, draw), START_SECONDS):
         is_unseen = drill.begins == "training" and steps_done(job.folder) >= WARM_STEPS
         timeout = f"it was not ready within {START_SECONDS:g} s"
@@ -105,16 +106,16 @@ def await_scene(drill: Drill, stage: Stage, job: Job, draw: Draw) -> Scene:
         raise ZmonError("the job ended before the fault", "a rank failed", f"see {job.folder}/log")
     random = draw.random
     if drill.begins == "training":
-        time.sleep(random.uniform(0, RANDOM_SECONDS))
+        time.sleep(random.uniform(0, MAX_DELAY_SECONDS))
     return Scene(stage, job, draw.rank, state.host, state.pid, random)
 
 
-def _starts(stage: Stage, job: Job, draw: Draw) -> bool:
+def _is_starting(stage: Stage, job: Launched, draw: Draw) -> bool:
     state = stage.ranks(job.spec.job_id).get(draw.rank)
     return state is not None and state.activity == "init"
 
 
-def _trains(stage: Stage, job: Job, draw: Draw) -> bool:
+def _is_training(stage: Stage, job: Launched, draw: Draw) -> bool:
     if steps_done(job.folder) < WARM_STEPS:
         return False
     states = stage.ranks(job.spec.job_id).values()
@@ -159,14 +160,14 @@ def _await_report(
 
     The time is None if nothing is reported, or if the page itself is the report.
     """
-    usual = row.median_seconds or row.step_seconds
-    slow = row.p99_seconds or row.step_seconds
-    target = TARGETS.finding_seconds(drill.proof, usual, slow, injection.lease_seconds)
+    median = row.median_seconds or row.step_seconds
+    p99 = row.p99_seconds or row.step_seconds
+    target = TARGETS.finding_seconds(drill.proof, median, p99, injection.lease_seconds)
     # The second of two faults may take seconds, and a broken connection is used again in the next step.
-    until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * slow + EXTRA_SECONDS
+    until = time.time() + min(2 * target, MAX_SECONDS) + EFFECT_STEPS * p99 + EXTRA_SECONDS
     report = _await_finding(drill, scene, injection, until)
-    if report is None and not observe(scene, injection.onset, slow).moves:  # a late report is not a missed one
-        until += TARGETS.finding_seconds("silence", usual, slow) + EXTRA_SECONDS
+    if report is None and not observe(scene, injection.onset, p99).moves:  # a late report is not a missed one
+        until += TARGETS.finding_seconds("silence", median, p99) + EXTRA_SECONDS
         report = _await_finding(drill, scene, injection, until)
     steps = steps_done(scene.job.folder) - steps_at_onset if drill.proof == "steps" else None
     row = replace(row, target_seconds=target)
@@ -179,7 +180,7 @@ def _await_report(
         return row, None
     due: float | None = report.time
     if finding.is_stall and drill.proof in ("silence", "lease"):
-        limit = TARGETS.critical_seconds(target, slow)
+        limit = TARGETS.critical_seconds(target, p99)
         until = max(injection.onset + limit, report.time) + EXTRA_SECONDS  # a late finding may be critical at once
         due = _await_critical(scene, finding, until)
         row = _with_diagnosis(drill, scene, injection, row, finding)
@@ -273,28 +274,33 @@ def _with_diagnosis(
     findings = findings_since(scene, injection.onset)
     finding = next((finding for finding in findings if finding.id == report.id), report)
     rank = scene.rank if injection.rank is None else injection.rank
-    host = injection.host or scene.host
-    struck = {rank, *injection.others}
-    culprit_right = {
-        "rank": bool(finding.ranks) and struck.issuperset(finding.ranks) and set(finding.hosts) == {host},
-        "host": set(finding.hosts) == {host},
-        "pair": set(finding.hosts) == {host, injection.peer} and not finding.ranks,
-        "none": True,
-    }[drill.culprit]
     evidence = [word.format(rank=rank) for word in drill.evidence]
     text = msgspec.json.encode((finding.summary, finding.detail, finding.evidence)).decode()
+    others = {other.cause for other in findings if other.id != finding.id and not is_excused(drill, other)}
     return replace(
         row,
         reported_cause=finding.cause,
         detector=finding.detector,
         severity=finding.severity,
-        culprit_right=culprit_right,
+        culprit_right=_names_culprit(drill, injection, finding, rank, injection.host or scene.host),
         reported_ranks=finding.ranks,
         reported_hosts=finding.hosts,
         struck_too=injection.others,
         confidence=finding.confidence,
         evidence_missing=tuple(word for word in evidence if word not in text),
-        beside=tuple(
-            sorted({other.cause for other in findings if other.id != finding.id and not is_excused(drill, other)})
-        ),
+        beside=tuple(sorted(others)),
     )
+
+
+def _names_culprit(drill: Drill, injection: Injection, finding: Finding, rank: int, host: str) -> bool:
+    """Return True if the finding names whom the fault struck, and nobody else. `rank` and `host` were struck."""
+    match drill.culprit:
+        case "rank":
+            is_struck = {rank, *injection.others}.issuperset(finding.ranks)
+            return bool(finding.ranks) and is_struck and set(finding.hosts) == {host}
+        case "host":
+            return set(finding.hosts) == {host}
+        case "pair":
+            return set(finding.hosts) == {host, injection.peer} and not finding.ranks
+        case "none":
+            return True

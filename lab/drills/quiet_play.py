@@ -10,8 +10,8 @@ from lab.drills.drill import Drill, Scene
 from lab.drills.ending import observe
 from lab.drills.reports import ANSWER_SECONDS, alerts_since, findings_since, pages_since
 from lab.drills.score import DrillRow
+from lab.drills.truth import true_fault
 from lab.faults.sabotage import wait_until
-from lab.faults.together import true_fault
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
 
@@ -24,9 +24,8 @@ def is_excused(drill: Drill, finding: Finding) -> bool:
 def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
     """Inject something harmless, and record all pages and findings since the start of the job. Raises PartFailed."""
     injection = drill.fault(scene)
-    onset = injection.onset
     time.sleep(drill.watch_seconds)
-    ending = observe(scene, onset, row.p99_seconds or row.step_seconds)
+    ending = observe(scene, injection.onset, row.p99_seconds or row.step_seconds)
     witnesses = scene.stage.witnesses
     wait_until(lambda: all(map(scene.stage.is_healthy, witnesses)), ANSWER_SECONDS)
     if silent := [part for part in witnesses if not scene.stage.is_healthy(part)]:
@@ -34,10 +33,13 @@ def play_quiet(drill: Drill, scene: Scene, row: DrillRow) -> DrillRow:
         raise PartFailed(what, "no page could have been sent", f"see {scene.stage.folder}")
     findings = findings_since(scene, row.time, siblings=True)
     excused = [finding for finding in findings if is_excused(drill, finding)][: drill.max_warnings]
-    excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # the labels of alerts about them
-    warnings = [page for page in pages_since(scene, row.time) if page.severity == "warning"]
     warned = {finding.cause for finding in findings if finding.severity == "warning" and finding not in excused}
-    warned |= {page.alert for page in warnings if (page.job_id, page.labels.get("detector")) not in excused_labels}
+    excused_labels = {(finding.job_id, finding.detector) for finding in excused}  # an alert about a finding has both
+    warned |= {
+        page.alert
+        for page in pages_since(scene, row.time)
+        if page.severity == "warning" and (page.job_id, page.labels.get("detector")) not in excused_labels
+    }
     return replace(
         row,
         truth=(true_fault(drill, scene, injection),),

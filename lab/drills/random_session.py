@@ -14,7 +14,7 @@ from lab.drills.play import play
 from lab.drills.reports import acts_of
 from lab.drills.score import DrillRow
 from lab.drills.session import check_installed, open_stage
-from lab.faults.together import read_truth
+from lab.drills.truth import read_truth
 from lab.stage import Stage
 
 END_SECONDS = 10.0  # time for findings about the end of the last job
@@ -42,7 +42,7 @@ def play_random(
         previous: DrillRow | None = None
         for composition in numbers:
             row = _play_one(compose_drill(seed, composition, truth), stage, truth)
-            if previous is not None:
+            if previous is not None:  # the findings about the end of its job came meanwhile
                 on_row(_with_end(previous, stage))
             previous = row
         if previous is not None:

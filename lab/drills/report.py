@@ -14,7 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from lab.drills.drill import Drill
-from lab.drills.score import DrillRow, Spread, confusion, finding_spread, results, shortfalls, spread
+from lab.drills.figures import Spread, confusion, finding_spread, results, shortfalls, spread
+from lab.drills.score import DrillRow
 from lab.drills.targets import TARGETS
 from zmon.schema.names import SCHEMA
 
@@ -96,7 +97,10 @@ def as_json(rows: Sequence[DrillRow], **more: Any) -> dict[str, Any]:
         "verdicts": dict(results(rows)),
         "figures": {label: dataclasses.asdict(figure) for label, figure in _spreads(rows) if figure},
         "shortfalls": shortfalls(rows),
-        "confusion": [{"cause": a, "told": b, "count": n} for (a, b), n in sorted(confusion(rows).items())],
+        "confusion": [
+            {"cause": cause, "told": reported, "count": count}
+            for (cause, reported), count in sorted(confusion(rows).items())
+        ],
         "rows": [
             msgspec.to_builtins(row) | {"verdict": row.result, "remarks": row.remarks, "as_expected": row.as_expected}
             for row in rows

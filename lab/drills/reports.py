@@ -17,7 +17,10 @@ ANSWER_SECONDS = 10.0  # every witness must answer within this time
 
 
 def findings_since(scene: Scene, since: float, siblings: bool = False) -> list[Finding]:
-    """Return the findings about the job since then that count, oldest first."""
+    """Return the findings about the job since then that count, oldest first.
+
+    `siblings`: also those about jobs that the drill started beside it.
+    """
     findings = scene.stage.findings(None if siblings else scene.job.spec.job_id, active=False)
     recent = [finding for finding in findings if finding.detected >= since - CLOCK_SECONDS and counts(finding)]
     return sorted(

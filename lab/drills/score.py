@@ -1,24 +1,20 @@
-"""Score drills: rows in, results and figures out. Pure."""
+"""The row of a play: what zmon reported and when, and the result and the remarks that follow. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from lab.drills.acts import Blame, wrong_acts
+from lab.drills.result import Result
 from lab.drills.targets import TARGETS
+from lab.drills.truth import TrueFault
 from lab.stage import Shown
 from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 
-NOTHING = "nothing"  # the reported cause of a missed fault
-FAULT_RESULTS = ("right", "wrong", "missed", "late")
-DETECTED = ("right", "late")
-WRONG_ACT = "wrong act"
+FAULT_RESULTS: tuple[Result, ...] = ("right", "wrong", "missed", "late")
 # The steps of the drills' jobs vary by 30 %, and each step of eight ranks loses a quarter to waiting for the slowest.
 # That is no fault of a drill, and zmon is right to say so.
 TRUE_OF_EVERY_JOB = "compute_jitter"
@@ -34,18 +30,6 @@ def alert_of(detector: str, severity: str) -> str:
     if severity != "critical":
         return "ZmonFindingWarning"
     return "ZmonStall" if detector == "stall" else "ZmonFindingCritical"
-
-
-class TrueFault(msgspec.Struct, frozen=True):
-    """The truth about one fault of a composition: what struck whom, when, and what zmon may report about it."""
-
-    job: str
-    fault: str
-    rank: int | None  # the rank that a finding may name; None: none
-    host: str
-    time: float  # unix seconds
-    causes: tuple[str, ...] = ()  # none: the fault is harmless
-    may_warn: tuple[str, ...] = ()  # causes of warnings that are true while it lasts
 
 
 class DrillRow(msgspec.Struct, frozen=True):
@@ -107,16 +91,12 @@ class DrillRow(msgspec.Struct, frozen=True):
     broken: str | None = None  # reason why the drill itself failed
 
     @property
-    def result(self) -> str:
-        """The result of this play.
-
-        For a fault: right, wrong, missed or late. For a quiet drill: quiet, false page or false warning. For both:
-        wrong act; skipped or broken, which are not failures of zmon.
-        """
+    def result(self) -> Result:
+        """The result of this play."""
         if self.skipped or self.broken:
             return "skipped" if self.skipped else "broken"
         if self.wrong_acts:
-            return WRONG_ACT
+            return "wrong act"
         if self.quiet:
             if self.paged or self.critical:
                 return "false page"
@@ -130,9 +110,11 @@ class DrillRow(msgspec.Struct, frozen=True):
     @property
     def wrong_acts(self) -> tuple[str, ...]:
         """A line for each act about somebody who is not to blame."""
-        faults = [fault for fault in self.truth if fault.causes]
-        ranks = [frozenset[int]() if fault.rank is None else frozenset((fault.rank,)) for fault in faults]
-        blames = [Blame(fault.time, blamed) for fault, blamed in zip(faults, ranks, strict=True)]
+        blames = [
+            Blame(fault.time, frozenset() if fault.rank is None else frozenset((fault.rank,)))
+            for fault in self.truth
+            if fault.causes
+        ]
         return wrong_acts(self.acts, blames)
 
     @property
@@ -196,58 +178,3 @@ class DrillRow(msgspec.Struct, frozen=True):
     def as_expected(self) -> bool:
         """True if the result is right or quiet and there are no remarks. Skipped drills are never as expected."""
         return self.result in ("right", "quiet") and not self.remarks
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The distribution of one figure over the rows that have it."""
-
-    p50: float
-    p95: float
-    max: float
-    count: int
-
-
-def spread(values: Sequence[float | None]) -> Spread | None:
-    """Return the distribution of the known values by the nearest-rank method, or None if no value is known."""
-    known = sorted(value for value in values if value is not None)
-    if not known:
-        return None
-
-    def percentile(share: float) -> float:
-        return known[max(0, math.ceil(share * len(known)) - 1)]
-
-    return Spread(percentile(0.5), percentile(0.95), known[-1], len(known))
-
-
-def confusion(rows: Sequence[DrillRow]) -> Counter[tuple[str, str]]:
-    """Count the pairs of true cause (the first expected one) and reported cause."""
-    return Counter((row.expected[0], row.reported_cause or NOTHING) for row in rows if row.result in FAULT_RESULTS)
-
-
-def results(rows: Sequence[DrillRow]) -> Counter[str]:
-    """Count the results."""
-    return Counter(row.result for row in rows)
-
-
-def finding_spread(rows: Sequence[DrillRow], proof: str) -> Spread | None:
-    """Return the distribution of onset → finding over the detected faults with this proof."""
-    return spread([row.finding_seconds for row in rows if row.proof == proof and row.result in DETECTED])
-
-
-def shortfalls(rows: Sequence[DrillRow]) -> tuple[str, ...]:
-    """Return a line for each target that all rows together miss, even if each row is as expected."""
-    state = finding_spread(rows, "state")
-    if state is None or state.count < TARGETS.state_drills or state.p50 <= TARGETS.state_p50_seconds:
-        return ()
-    target = TARGETS.state_p50_seconds
-    return (f"findings that a state proves: the median time is {state.p50:.2f} s, above the target of {target:g} s",)
-
-
-def false_pages_per_hour(rows: Sequence[DrillRow], seconds: float) -> float | None:
-    """Return the false pages per hour of quiet drills that took `seconds` together, or None if that is 0.
-
-    A critical finding counts as a page.
-    """
-    false = sum(max(len(row.paged), len(row.critical)) for row in rows if row.quiet)
-    return false / (seconds / 3600) if seconds > 0 else None

@@ -1,7 +1,4 @@
-"""Count the outcomes of random compositions: results by fault, confidence against truth, unknowns that proof excludes.
-
-Pure. It serves the plays in the simulator and the plays of real jobs.
-"""
+"""Count the outcomes of random compositions, simulated or of real jobs: results by fault, and calibration. Pure."""
 
 from __future__ import annotations
 
@@ -9,15 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import get_args
+
+from lab.drills.result import Result
 
 PROVED = ("lock", "state", "carrier", "sequence")  # evidence that shows the culprit
-NEVER = ("wrong act", "wrong name", "silent", "false page")  # must not happen, at any number of plays
-RESULTS = (
-    "right", "late", "quiet", "restarted", "no effect", "unknown", "wrong cause", "missed", "false warning", "unpaged",
-    *NEVER, "broken",
-)  # fmt: skip
-RIGHT = ("right", "late")  # the diagnosis
-BANDS = (0.0, 0.4, 0.6, 0.75, 0.85, 0.93, 1.0)  # of the confidence
+DIAGNOSED_RIGHT = ("right", "late")
+CONFIDENCE_LIMITS = (0.0, 0.4, 0.6, 0.75, 0.85, 0.93, 1.0)  # of the bands in which findings are counted
 
 
 @dataclass(frozen=True)
@@ -26,9 +21,9 @@ class Outcome:
 
     fault: str  # the first fault
     evidence: str  # what proves it
-    result: str
+    result: Result
     confidence: float | None = None  # of the first finding that names somebody
-    skipped: str | None = None
+    skipped: str | None = None  # the reason why it was not played
 
 
 def by_fault(outcomes: Sequence[Outcome]) -> dict[str, Counter[str]]:
@@ -47,26 +42,24 @@ def unknown_ratio(outcomes: Iterable[Outcome]) -> float | None:
 
 
 def calibration(outcomes: Iterable[Outcome]) -> list[tuple[str, int, float]]:
-    """Return for each band of confidence: its name, the number of findings, and the share that was right."""
-    judged = [
-        outcome
+    """Return for each band of confidence: its name, the number of diagnoses, and the share that was right."""
+    diagnoses = [
+        (outcome.confidence, outcome.result in DIAGNOSED_RIGHT)
         for outcome in outcomes
-        if outcome.confidence is not None and outcome.result in (*RIGHT, "wrong name", "wrong cause")
+        if outcome.confidence is not None and outcome.result in (*DIAGNOSED_RIGHT, "wrong name", "wrong cause")
     ]
     rows = []
-    for low, high in pairwise(BANDS):
-        band = [outcome for outcome in judged if low < (outcome.confidence or 0.0) <= high]
+    for low, high in pairwise(CONFIDENCE_LIMITS):
+        band = [is_right for confidence, is_right in diagnoses if low < confidence <= high]
         if band:
-            rows.append(
-                (f"{low:g} to {high:g}", len(band), sum(outcome.result in RIGHT for outcome in band) / len(band))
-            )
+            rows.append((f"{low:g} to {high:g}", len(band), sum(band) / len(band)))
     return rows
 
 
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """Return the tables of all outcomes in Markdown."""
     counts = by_fault(outcomes)
-    shown = [result for result in RESULTS if any(result in counter for counter in counts.values())]
+    shown = [result for result in get_args(Result) if any(result in counter for counter in counts.values())]
     lines = [f"| first fault | plays | {' | '.join(shown)} |", "|-" * (len(shown) + 2) + "|"]
     for fault in sorted(counts):
         cells = [str(counts[fault][result] or "") for result in shown]

@@ -45,8 +45,8 @@ class Targets:
     def critical_seconds(self, finding_seconds: float, p99_seconds: float) -> float:
         """Return the longest time from onset to a critical finding about a stall that only silence proves.
 
-        `finding_seconds` is the target for the finding itself. A rank may strike at the end of a step, and the others
-        begin to wait a step later.
+        `finding_seconds` is the target for the finding itself. A fault may come at the end of a step; then the other
+        ranks begin to wait a step later.
         """
         return max(finding_seconds, self.critical_floor_seconds + p99_seconds + self.silence_more_seconds)
 

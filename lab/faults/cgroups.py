@@ -28,11 +28,13 @@ LIMIT_BYTES = 64 << 20
 EAT_BYTES = 4 * LIMIT_BYTES  # the rank allocates no more, so the machine survives if the limit has no effect
 PAUSED_SECONDS = 6.0
 DEATH_SECONDS = 60.0  # the kernel must kill the rank within this time
+_POLL_SECONDS = 0.005
+_REMOVALS, _REMOVAL_SECONDS = 100, 0.05  # attempts to remove a group, and the time between two of them
 _GROUP_NAME = re.compile(r"zmon-drill-(?P<pid>\d+)-.*")  # contains the pid of the process that made the group
 
 
 def unavailable(controller: str = "memory") -> Callable[[], str | None]:
-    """Return a function that returns the reason why a rank cannot be limited on this machine, or None if it can be."""
+    """Return a function that returns why no group can be made here, or None if one can be."""
 
     def reason() -> str | None:
         if os.geteuid() != 0:
@@ -60,23 +62,23 @@ def out_of_memory(scene: Scene) -> Injection:
             last_alive = time.time()
             if time.monotonic() > deadline:
                 raise ZmonError("the kernel did not kill the rank for lack of memory", f"{group} has no effect")
-            time.sleep(0.005)
-        return Injection(last_alive)  # the rank ended at most 5 ms later
+            time.sleep(_POLL_SECONDS)
+        return Injection(last_alive)  # the rank ended before the next look
     finally:
         _remove(group)
 
 
-def slow_reads(scene: Scene, device: str, rate: int) -> Callable[[], None]:
-    """Let the rank read this device (major:minor) with this many bytes per second; return what undoes it."""
+def slow_reads(scene: Scene, device: str, bytes_per_second: int) -> Callable[[], None]:
+    """Limit how fast the rank reads this device (major:minor); return a function that removes the limit."""
     remove_leftovers()
     with contextlib.ExitStack() as undo:
         group = _make_group("blkio", scene)
         undo.callback(_remove, group)
         limit = group / "blkio.throttle.read_bps_device"
         if limit.exists():
-            limit.write_text(f"{device} {rate}")
+            limit.write_text(f"{device} {bytes_per_second}")
         else:
-            (group / "io.max").write_text(f"{device} rbps={rate}")
+            (group / "io.max").write_text(f"{device} rbps={bytes_per_second}")
         (group / "cgroup.procs").write_text(str(scene.pid))
         return undo.pop_all().close
 
@@ -85,13 +87,9 @@ def container_paused(scene: Scene) -> Injection:
     """Freeze the launchers and all ranks of the job for some seconds, as `docker pause` freezes a container."""
     remove_leftovers()
     group = _make_group("freezer", scene)
-    file = group / "freezer.state"
-    frozen = "FROZEN"
-    thawed = "THAWED"
+    file, frozen, thawed = group / "freezer.state", "FROZEN", "THAWED"  # cgroup v1
     if not file.exists():
-        file = group / "cgroup.freeze"
-        frozen = "1"
-        thawed = "0"
+        file, frozen, thawed = group / "cgroup.freeze", "1", "0"
     try:
         for process in running(scene.job.folder):
             with contextlib.suppress(OSError):  # it has just ended
@@ -149,11 +147,11 @@ def _is_alive(process: psutil.Process) -> bool:
 
 def _remove(group: Path) -> None:
     """Move the processes of a group to its parent, and remove it. Dead processes leave once they are reaped."""
-    for _ in range(100):
+    for _ in range(_REMOVALS):
         with contextlib.suppress(OSError):
             for pid in (group / "cgroup.procs").read_text().split():
                 with contextlib.suppress(OSError):  # it has just died
                     (group.parent / "cgroup.procs").write_text(pid)
             group.rmdir()
             return
-        time.sleep(0.05)
+        time.sleep(_REMOVAL_SECONDS)

@@ -17,8 +17,8 @@ from lab.faults import cgroups
 from lab.jobs.orders import median_seconds
 from zmon.errors import ZmonError
 
-READ_BYTES = 150 * 4096  # of a usual step: rows of 150 pages, fewer than these jobs miss in a step
-_FORGET_SECONDS = 0.02
+READ_BYTES = 150 * 4096  # read in the time of a usual step: 150 pages, fewer than a step of these jobs misses
+_FORGET_SECONDS = 0.02  # between two drops of the pages
 
 
 def reads_slowly(scene: Scene) -> Injection:

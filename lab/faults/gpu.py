@@ -25,12 +25,11 @@ def throttled(scene: Scene) -> Injection:
     if gpus is None:
         raise ZmonError("the stage has no GPUs", "the stub of NVML could not be compiled", INSTALL)
     ranks = scene.stage.ranks(scene.job.spec.job_id).values()
-    pids = [(str(state.rank), "pids", state.pid) for state in ranks]
+    pids = {str(state.rank): state.pid for state in ranks}  # by GPU
     gpu = str(scene.rank)
     with ExitStack() as undo:
-        questions = [(device, question) for device, question, _ in pids]
-        undo.callback(gpus.reset_answers, (gpu, REASONS), *questions)
-        gpus.set_answers(*pids)
+        undo.callback(gpus.reset_answers, (gpu, REASONS), *((number, "pids") for number in pids))
+        gpus.set_answers(*((number, "pids", pid) for number, pid in pids.items()))
         time.sleep(MAPPING_SECONDS)
         onset = time.time()
         gpus.set_answers((gpu, REASONS, HW_THERMAL_SLOWDOWN))

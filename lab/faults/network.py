@@ -55,7 +55,8 @@ def link_slow(scene: Scene) -> Injection:
 def pair_cut(scene: Scene) -> Injection:
     """Lose all packets between the host and one other host of the job, each way or only one way."""
     host, peer = _pair(scene)
-    ways = scene.random.choice((((host, peer), (peer, host)), ((host, peer),), ((peer, host),)))
+    there, back = (host, peer), (peer, host)
+    ways = scene.random.choice(((there, back), (there,), (back,)))
     onset = time.time()
     for sender, receiver in ways:
         sender.lose_packets_to(receiver)

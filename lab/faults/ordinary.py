@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import psutil
 
@@ -22,13 +23,17 @@ from lab.stage.launched import kill_all, launch, running
 from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
 from zmon.errors import ZmonError
 
-END_SECONDS = 120.0
+END_SECONDS = 120.0  # for a job to train or to end, on a machine with much else to do
+CANCEL_SECONDS = 20.0  # for a job to end after the signal of its owner
+TRAINED_STEPS = 10  # of a job that is started beside the first one
 CONTENTION_SECONDS = 2.0
 SUSPENDED_SECONDS = 6.0
 DEBUGGED_SECONDS = 12.0
+LEFT_SECONDS = 5.0  # from the signal to a launcher to the first look at the ranks that stay
 BURNERS_PER_CORE = 2
 BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 # PTRACE_ATTACH (16), wait with __WALL, PTRACE_DETACH (17) of every thread: ptrace(2).
+# Stops all threads of a process, and continues them after some seconds.
 TRACE = """import ctypes, os, sys, time
 call, pid = ctypes.CDLL(None).ptrace, int(sys.argv[1])
 threads = [int(name) for name in os.listdir(f"/proc/{pid}/task")]
@@ -57,7 +62,7 @@ def finishes(scene: Scene) -> Injection:
 
 
 def contention(scene: Scene) -> Injection:
-    """Run other programs that use all processors for two seconds."""
+    """Run other programs that use all processors for some seconds."""
     command = [sys.executable, "-c", BURN, str(CONTENTION_SECONDS)]
     burners = [subprocess.Popen(command) for _ in range(BURNERS_PER_CORE * (os.cpu_count() or 1))]
     onset = time.time()
@@ -67,7 +72,7 @@ def contention(scene: Scene) -> Injection:
 
 
 def suspended(scene: Scene) -> Injection:
-    """Stop everything on the host for six seconds, twice, as if a virtual machine were moved: only clocks go on."""
+    """Stop everything on the host for some seconds, twice, as if a virtual machine were moved: only clocks go on."""
     onset = time.time()
     for _ in range(2):
         roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
@@ -112,10 +117,9 @@ def second_job(scene: Scene) -> Injection:
     other = scene.stage.start(spec)
     try:
         onset = time.time()
-        if not wait_until(lambda: steps_done(other.folder) > 10, END_SECONDS):
-            raise ZmonError("the second job does not train", "the machine is too small", f"see {other.folder}/log")
+        _await_steps(other.folder, "the second job")
         other.signal(signal.SIGTERM)
-        wait_until(lambda: other.exit_code() is not None, 20)
+        wait_until(lambda: other.exit_code() is not None, CANCEL_SECONDS)
     finally:
         other.end()
     return Injection(onset)
@@ -129,8 +133,7 @@ def left_box(scene: Scene) -> Injection:
     command = jobs.command(spec, "--standalone", "--nproc-per-node=2")
     other = launch(spec, folder, [(command, jobs.environment(spec, folder, folder / "boxes"))])
     try:
-        if not wait_until(lambda: steps_done(folder) > 10, END_SECONDS):
-            raise ZmonError("the job to kill does not train", "the machine is too small", f"see {folder}/log")
+        _await_steps(folder, "the job to kill")
         kill_all(folder)
     finally:
         other.end()
@@ -140,17 +143,24 @@ def left_box(scene: Scene) -> Injection:
     return Injection(onset)
 
 
+def _await_steps(folder: Path, job: str) -> None:
+    """Wait until a job has trained for some steps. Raises ZmonError."""
+    if not wait_until(lambda: steps_done(folder) > TRAINED_STEPS, END_SECONDS):
+        raise ZmonError(f"{job} does not train", "the machine is too small", f"see {folder}/log")
+
+
 def fewer_ranks(scene: Scene) -> Injection:
     """End one of the launchers as its owner would; the job goes on with the ranks of the other."""
     steps_before = steps_done(scene.job.folder)
     onset = time.time()
     scene.job.signal(signal.SIGTERM, -1)
-    time.sleep(5.0)
+    time.sleep(LEFT_SECONDS)
     if not wait_until(lambda: steps_done(scene.job.folder) != steps_before and _trains(scene), END_SECONDS / 2):
         raise ZmonError("the job did not go on", "its launcher gave up", f"see {scene.job.folder}/log")
     return Injection(onset)
 
 
 def _trains(scene: Scene) -> bool:
+    """Return True if zmon shows that the job trains with fewer ranks."""
     view = scene.stage.job(scene.job.spec.job_id)
     return view is not None and view.world_size < scene.job.spec.ranks and view.state == "train"

@@ -16,6 +16,7 @@ from zmon.errors import ZmonError
 
 BACK_SECONDS = 20.0  # a restarted part must answer within this time
 PAGE_SECONDS = 20.0  # a page must arrive within this time
+DEATH_SECONDS = 0.5  # from SIGKILL to the first health check
 STOPPED_SECONDS = 2.0  # a stopped process must be in state T within this time
 
 
@@ -25,7 +26,7 @@ def restart(part: PartName) -> Fault:
     def inject(scene: Scene) -> Injection:
         onset = time.time()
         scene.stage.part(part).kill()
-        time.sleep(0.5)
+        time.sleep(DEATH_SECONDS)
         if not wait_until(lambda: scene.stage.is_healthy(part), BACK_SECONDS):
             raise ZmonError(f"{part} did not come back", "its supervisor did not start it", f"see {scene.stage.folder}")
         return Injection(onset)
@@ -35,8 +36,8 @@ def restart(part: PartName) -> Fault:
 
 def kill_agent(scene: Scene) -> Injection:
     """Send SIGKILL to the agent, which stays down until the fault is lifted."""
-    onset, lift = _kill(scene.stage, "agent")
-    return Injection(onset, lift, host=scene.host)
+    onset, start_again = _kill(scene.stage, "agent")
+    return Injection(onset, start_again, host=scene.host)
 
 
 def kill_hub(scene: Scene) -> Injection:
@@ -86,13 +87,11 @@ def hub_lost_nothing(scene: Scene) -> str | None:
     """Return a clause about what the hub lost in its restart, or None: it must still have the previous finding."""
     if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
-    frozen = [
-        finding
+    has_finding = any(
+        finding.cause == "rank_frozen" and finding.ranks == (scene.rank,) and finding.resolved
         for finding in scene.stage.findings(scene.job.spec.job_id, active=False)
-        if finding.cause == "rank_frozen"
-    ]
-    has_it = any(finding.ranks == (scene.rank,) and finding.resolved for finding in frozen)
-    return None if has_it else "the finding from before the restart is lost"
+    )
+    return None if has_finding else "the finding from before the restart is lost"
 
 
 def prometheus_lost_nothing(scene: Scene) -> str | None:
@@ -111,7 +110,7 @@ def _last_page(scene: Scene) -> str | None:
 
 
 def _kill(stage: Stage, part: PartName) -> tuple[float, Callable[[], None]]:
-    """Kill a part for good by stopping its supervisor first. Return the time, and a function that continues it."""
+    """Stop the supervisor, and kill a part. Return the time, and a function that lets the supervisor start it again."""
     supervisor = stage.supervisor()
     with ExitStack() as undo:
         undo.callback(go_on, supervisor)

@@ -27,6 +27,22 @@ def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
     return inject
 
 
+def ordered(what: str, shortest: float = 0.0, longest: float = 0.0) -> Fault:
+    """Return a fault that orders one rank to do something, with a random amount.
+
+    The order is withdrawn at once, so that a restarted job does not obey it again.
+    """
+
+    def inject(scene: Scene) -> Injection:
+        order = Order(what, (scene.rank,), scene.random.uniform(shortest, longest))
+        set_orders(scene.job.folder, order)
+        onset = await_obedience(scene, order)
+        set_orders(scene.job.folder)
+        return Injection(onset)
+
+    return inject
+
+
 def held(what: str) -> Fault:
     """Return a fault that makes one rank wait for something that never comes, until it is released."""
 

@@ -12,6 +12,8 @@ from lab.faults.sabotage import many_ranks
 from lab.stage.launched import running
 from zmon.errors import ZmonError
 
+EVALUATION_SECONDS = 30.0
+
 
 def kill_rank(scene: Scene) -> Injection:
     """Send SIGKILL to one rank."""
@@ -28,7 +30,7 @@ def stop_rank(scene: Scene) -> Injection:
 
 def stop_rank_in_evaluation(scene: Scene) -> Injection:
     """Send SIGSTOP to one rank while all of them evaluate."""
-    many_ranks("evaluate", 30.0)(scene)
+    many_ranks("evaluate", EVALUATION_SECONDS)(scene)
     time.sleep(scene.random.uniform(0.5, 2.0))
     return stop_rank(scene)
 

@@ -12,6 +12,7 @@ from lab.jobs.orders import p99_seconds, steps_done
 from zmon.errors import ZmonError
 
 GOOD_CHECKPOINTS = 3  # zmon learns the duration of a checkpoint from this many
+EXTRA_SECONDS = 20.0  # to wait for checkpoints, beside the time in which five of them are due
 STUCK_SECONDS = 2.0  # a good checkpoint of these jobs is shorter
 
 
@@ -21,11 +22,12 @@ def checkpoint_hangs(scene: Scene) -> Injection:
     rank = scene.rank
     spec = scene.job.spec
     between = spec.checkpoint_steps * (p99_seconds(folder) or spec.step_seconds)
-    if not wait_until(lambda: steps_done(folder) > GOOD_CHECKPOINTS * spec.checkpoint_steps, 20 + 5 * between):
+    patience = EXTRA_SECONDS + 5 * between
+    if not wait_until(lambda: steps_done(folder) > GOOD_CHECKPOINTS * spec.checkpoint_steps, patience):
         raise ZmonError("the job does not save", "it makes no progress, or died", f"see {folder}/log")
     os.mkfifo(folder / "blocked")
     (folder / "blocked").rename(folder / f"checkpoint-{rank}.pt")
-    if not wait_until(lambda: _is_stuck(scene), 20 + 5 * between):
+    if not wait_until(lambda: _is_stuck(scene), patience):
         raise ZmonError(f"rank {rank} does not wait for its checkpoint", "none was due", f"see {folder}/log")
     onset = float((folder / f"saving-{rank}").read_text())  # the time at which the blocked checkpoint began
     state = scene.stage.ranks(spec.job_id).get(rank)

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from saboteur import Saboteur, linger  # type: ignore[import-not-found]
+from hangs import linger  # type: ignore[import-not-found]
+from saboteur import Saboteur, hot_factor  # type: ignore[import-not-found]
 
 import trainer.flat
 import trainer.scale.run
@@ -30,6 +31,8 @@ SETTINGS = (
 # Bytes per embedding dimension that one of four ranks sends to each other rank in a step:
 # 2 × 32 samples × 6.5 tables × 4 bytes.
 BYTES_PER_DIM = 1664
+# With the settings of `train`: of the ids in a bag, of its length, and of a gradient or a pooled vector.
+ID_BYTES, LENGTH_BYTES, VECTOR_BYTES = 8, 4, 32
 
 
 class Collectives:
@@ -73,15 +76,15 @@ class BatchSource:
 def times_hot(tables: Sequence[int], hot: int) -> int:
     """Return the factor on the number of ids at which a shard receives three times the mean of all ranks.
 
-    `tables` is the number of tables of each rank. With the settings above, a bag has 8 bytes of ids, 4 bytes of length
-    and 32 bytes of gradient, for as many samples as there are ranks. Each rank also receives a pooled vector of 32
-    bytes from every table.
+    `tables` is the number of tables of each rank. A rank receives bags (ids, a length and a gradient) for as many
+    samples as there are ranks. It also receives a pooled vector from every table.
     """
     ranks = len(tables)
-    pooled = 32 * sum(tables)
-    others = sum(ranks * number * 44 + pooled for rank, number in enumerate(tables) if rank != hot)
+    pooled = VECTOR_BYTES * sum(tables)
+    bag = ID_BYTES + LENGTH_BYTES + VECTOR_BYTES
+    others = sum(ranks * number * bag + pooled for rank, number in enumerate(tables) if rank != hot)
     hot_bytes = 3 / ranks * others / (1 - 3 / ranks)
-    return round(((hot_bytes - pooled) / (ranks * tables[hot]) - 36) / 8)
+    return round(((hot_bytes - pooled) / (ranks * tables[hot]) - (LENGTH_BYTES + VECTOR_BYTES)) / ID_BYTES)
 
 
 def more_ids(batch: Batch, tables: Sequence[int], factor: int) -> Batch:
@@ -104,7 +107,7 @@ def wrap(built: Trainer, source: BatchSource, saboteur: Any) -> None:
     optimize = built.optimizer.step
 
     def serve_and_look_up(*args: Any) -> Any:
-        saboteur.serve(3 * (ranks - 1) / (ranks - 3) if saboteur.hot() == saboteur.rank else 1.0)
+        saboteur.serve(hot_factor(ranks) if saboteur.hot() == saboteur.rank else 1.0)
         return lookup(*args)
 
     def compute(*args: Any) -> Any:

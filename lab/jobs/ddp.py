@@ -9,7 +9,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from saboteur import Saboteur, linger  # type: ignore[import-not-found]
+from hangs import linger  # type: ignore[import-not-found]
+from saboteur import Saboteur  # type: ignore[import-not-found]
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, IterableDataset

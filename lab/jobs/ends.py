@@ -15,9 +15,12 @@ class StepError(Exception):
     """The exception that a training framework raises from the real one."""
 
 
-def end(what: str) -> None:
-    """End this process in one of several ways, or return if `what` is none of them."""
-    match what:
+WAYS = ("raise_storage", "raise_wrapped", "exit_zero", "exit_code", "exit_at_once")
+
+
+def end(way: str) -> None:
+    """End this process in one of the `WAYS`."""
+    match way:
         case "raise_storage":
             raise RuntimeError("HTTPSConnectionPool(host='s3.internal', port=443): Connection reset by peer")
         case "raise_wrapped":

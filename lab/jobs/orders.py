@@ -60,9 +60,9 @@ def release(folder: Path, rank: int, seconds: float = 5.0) -> None:
             time.sleep(0.05)
 
 
-def steps_done(folder: Path, rank: int = 0) -> int:
-    """Return the number of steps that a rank has finished."""
-    last = _lines(folder, rank)[-1:]
+def steps_done(folder: Path) -> int:
+    """Return the number of steps that rank 0 has finished."""
+    last = _lines(folder)[-1:]
     return int(last[0].split()[0]) if last else 0
 
 
@@ -71,37 +71,40 @@ def newest_step(folder: Path) -> float | None:
     return max((file.stat().st_mtime for file in folder.glob("steps-*") if file.stat().st_size), default=None)
 
 
-def launches(folder: Path, rank: int = 0) -> int:
-    """Return how many launches of the job have finished a step; in each launch a rank counts its steps from 1."""
-    return sum(line.startswith("1 ") for line in _lines(folder, rank))
+def launches(folder: Path) -> int:
+    """Return how many launches of the job have finished a step; each launch counts its steps from 1."""
+    return sum(line.startswith("1 ") for line in _lines(folder))
 
 
-def seconds_to_steps(folder: Path, onset: float, rank: int = 0) -> float | None:
+def seconds_to_steps(folder: Path, onset: float) -> float | None:
     """Return the seconds from the onset to the end of the first step of the next launch, or None."""
-    ends = (float(line.split()[2]) for line in _lines(folder, rank) if line.startswith("1 "))
+    ends = (float(line.split()[2]) for line in _lines(folder) if line.startswith("1 "))
     return min((end - onset for end in ends if end > onset), default=None)
 
 
-def p99_seconds(folder: Path, rank: int = 0) -> float | None:
+def p99_seconds(folder: Path) -> float | None:
     """Return the 99th percentile of the job's recent steps by its own clock, or None if there are fewer than two."""
-    recent = _recent(folder, rank)
+    recent = _recent(folder)
     return quantiles(recent, n=100, method="inclusive")[98] if len(recent) > 1 else None
 
 
-def median_seconds(folder: Path, rank: int = 0) -> float | None:
+def median_seconds(folder: Path) -> float | None:
     """Return the median of the job's recent steps by its own clock, or None if there are none."""
-    recent = _recent(folder, rank)
+    recent = _recent(folder)
     return median(recent) if recent else None
 
 
-def _recent(folder: Path, rank: int) -> Sequence[float]:
-    return [float(line.split()[1]) for line in _lines(folder, rank)[2:][-RECENT_STEPS:]]
+def _recent(folder: Path) -> Sequence[float]:
+    return [float(line.split()[1]) for line in _lines(folder)[2:][-RECENT_STEPS:]]
 
 
-def _lines(folder: Path, rank: int) -> Sequence[str]:
-    """Return the complete lines in a rank's file of steps; the last line may be half written."""
+def _lines(folder: Path) -> Sequence[str]:
+    """Return the complete lines in the file of steps of rank 0: number, seconds and time of the end of each step.
+
+    The last line of the file may be half written.
+    """
     try:
-        text = (folder / f"steps-{rank}").read_text()
+        text = (folder / "steps-0").read_text()
     except FileNotFoundError:
         return ()
     return text[: text.rfind("\n") + 1].splitlines()

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from saboteur import Saboteur, linger  # type: ignore[import-not-found]
+from hangs import linger  # type: ignore[import-not-found]
+from saboteur import Saboteur, hot_factor  # type: ignore[import-not-found]
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
@@ -37,7 +38,7 @@ def shuffle(chunk: int, hot: int | None) -> float:
     """
     rank = dist.get_rank()
     ranks = dist.get_world_size()
-    factor = 1 if hot is None else 3 * (ranks - 1) / (ranks - 3)
+    factor = 1 if hot is None else hot_factor(ranks)
     to_send = [int(chunk * factor) if to == hot else chunk for to in range(ranks)]
     to_receive = [to_send[rank]] * ranks
     dist.all_to_all_single(torch.empty(sum(to_receive)), torch.ones(sum(to_send)), to_receive, to_send)

@@ -10,13 +10,11 @@ and a rank that should be 1.5 × slower is exactly that.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import random
 import signal
 import sys
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -25,6 +23,7 @@ from statistics import median
 from typing import IO, Any
 
 import ends  # type: ignore[import-not-found]
+import hangs  # type: ignore[import-not-found]
 import pauses  # type: ignore[import-not-found]
 
 JITTER = 0.3  # sigma of the log-normal distribution of step times: p99 is twice the median
@@ -32,8 +31,7 @@ DATA_SHARE = 0.15  # share of a step for its input
 SERVE_SHARE = 0.1  # additional share of a step for lookups for other ranks, in a job with shards
 CHECKPOINT_SECONDS = 1.0
 RECURRING_STEPS = 100  # steps from one pause to the next, of orders that recur
-MIB = 1 << 20
-ENDS = ("raise_storage", "raise_wrapped", "exit_zero", "exit_code", "exit_at_once")  # see ends.py
+EAT_BYTES = 8 << 20  # of memory in each step, by the order `eat`
 
 
 class Saboteur:
@@ -74,15 +72,15 @@ class Saboteur:
         if self.order("raise"):
             print("reader: shard 17 is truncated", file=sys.stderr, flush=True)
             raise ValueError("bad sample in shard 17")
-        for what in ENDS:
-            if self.order(what):
-                ends.end(what)
+        for way in ends.WAYS:
+            if self.order(way):
+                ends.end(way)
         if self.once("reset"):
             ends.reset_connection()
         if order := self.once("pause_between"):
             time.sleep(order["amount"])
         if (order := self.order("eat")) and sum(map(len, self._allocated)) < order["amount"]:
-            self._allocated.append(bytearray(b"x") * (8 * MIB))
+            self._allocated.append(bytearray(b"x") * EAT_BYTES)
         if self.once("pause"):
             time.sleep(10 * self._usual_seconds)
         if order := self.recurring("save_array"):
@@ -92,16 +90,16 @@ class Saboteur:
         if self.recurring("pauses"):
             time.sleep(random.uniform(2.0, 15.0))
         if self.once("deadlock"):
-            wait_for_lock(self._hold)
+            hangs.wait_for_lock(self._hold)
         if self.once("hold_interpreter"):
-            hold_interpreter(self._hold)
+            hangs.hold_interpreter(self._hold)
 
     def load(self) -> None:
         """Spend the time of a step's input."""
         if order := self.recurring("epochs"):
             pauses.start_workers(order["amount"])
         if self.once("loader_hangs"):
-            read_forever(self._hold)
+            hangs.read_forever(self._hold)
         if order := self.once("pause_data"):
             time.sleep(order["amount"])
         if self.order("raise_in_loader"):
@@ -206,10 +204,12 @@ class Saboteur:
         return float(order["amount"]) if order else 0.0
 
     def _factor(self) -> float:
+        """Return the factor on the computation of a step by the orders `slow` and `batch`."""
         orders = filter(None, (self.order("slow"), self.order("batch")))
         return max((float(order["amount"]) for order in orders), default=1.0)
 
     def _random_seconds(self, share: float) -> float:
+        """Return the time of a part of a step, which varies with the mean `share` of a step."""
         return self._seconds * share * self._random.lognormvariate(-JITTER * JITTER / 2, JITTER)
 
     def _read_orders(self) -> None:
@@ -224,6 +224,7 @@ class Saboteur:
 
     @property
     def _hold(self) -> str:
+        """The path of the pipe that holds this rank until its fault is lifted."""
         return str(self.folder / f"hold-{self.rank}")
 
 
@@ -247,41 +248,13 @@ class SlowFile:
             self._file.flush()
 
 
-def read_forever(fifo: str) -> None:
-    """Wait for storage that does not answer: a pipe without a writer until the fault is lifted."""
-    Path(fifo).open("rb").close()
-
-
-def wait_for_lock(fifo: str) -> None:
-    """Wait for a lock that a thread holds while it waits for something else."""
-    lock = threading.Lock()
-    is_held = threading.Event()
-
-    def hold() -> None:
-        with lock:
-            is_held.set()
-            read_forever(fifo)
-
-    threading.Thread(target=hold, daemon=True).start()
-    is_held.wait()
-    with lock:
-        pass
-
-
-def hold_interpreter(fifo: str) -> None:
-    """Wait in native code that holds the interpreter lock."""
-    library = ctypes.PyDLL(None)  # unlike CDLL it does not release the interpreter lock during a call
-    number = library.open(fifo.encode(), os.O_RDONLY)
-    library.close(number)
-
-
-def linger() -> None:
-    """Stay alive after the training loop, without doing anything."""
-    while True:
-        signal.pause()
+def hot_factor(ranks: int) -> float:
+    """Return the factor on what one rank receives at which it receives three times the mean of all ranks."""
+    return 3 * (ranks - 1) / (ranks - 3)
 
 
 def _write(path: Path, text: str) -> None:
+    """Write a file in one step, so that no reader gets a part of it."""
     new = path.with_name(f".{path.name}")
     new.write_text(text)
     new.rename(path)

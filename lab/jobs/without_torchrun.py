@@ -65,7 +65,8 @@ def run(ranks: int, script: str, ends_others: bool) -> int:
         signal.signal(number, on_signal)
     first_failure = 0
     while any(process.poll() is None for process in processes):
-        first_failure = first_failure or next((abs(process.poll() or 0) for process in processes if process.poll()), 0)
+        failures = (abs(code) for process in processes if (code := process.poll()))
+        first_failure = first_failure or next(failures, 0)
         if ends_others and first_failure:
             end(processes)
         time.sleep(POLL_SECONDS)

@@ -7,14 +7,13 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
 from lab.drills.draw import job_spec
 from lab.drills.play import await_scene
 from lab.recording.loop import loop
+from lab.recording.paths import paths_of_this_machine, with_paths
 from lab.recording.recorder import Recorder, longest_pause
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
@@ -27,7 +26,6 @@ HISTORY_SECONDS = 45.0  # of training before the recording, for charts
 BEFORE_SECONDS = 20.0  # of the recording before the fault
 AFTER_SECONDS = 60.0  # of the recording after the fault
 MAX_PAUSE_SECONDS = 5.0  # between two reports of an agent before the fault
-CHECKOUT = Path(__file__).parents[2]
 # The history leaves out what zmon concluded: findings, what is recorded from them, and alerts.
 _SELECTOR = '{__name__=~"zmon.+|up|scrape_samples_scraped",__name__!~"zmon_(finding|incident|alert).*|zmon:finding.*"}'
 
@@ -44,9 +42,9 @@ def record(name: str, stage: RecordedHosts) -> Recording:
         recorder = Recorder(stage, job_id)
         try:
             time.sleep(BEFORE_SECONDS)
-            instances = {address(agent_url(host)): name for name, host in stage.hosts.items()}
+            instances = {address(agent_url(host)): host.name for host in stage.hosts.values()}
             instances[address(stage.urls["hub"])] = "hub"
-            before = history(stage.urls["prometheus"], job_id, began, time.time(), instances)
+            past = history(stage.urls["prometheus"], job_id, began, time.time(), instances)
             injection = recorded_scene.drill.fault(scene)
             recorder.read_evidence(injection.onset)
             time.sleep(AFTER_SECONDS)
@@ -62,7 +60,7 @@ def record(name: str, stage: RecordedHosts) -> Recording:
         raise ZmonError("an agent did not answer before the fault", "the machine is busy", "Record again")
     start, end = loop(hosts, ended - recorder.began)
     hosts = tuple(replace(host, reports=[report for report in host.reports if report.at <= end]) for host in hosts)
-    recording = Recording(recorded_scene.title, job_id, recorder.began, fault, end, start, hosts, before)
+    recording = Recording(recorded_scene.title, job_id, recorder.began, fault, end, start, hosts, past)
     return with_paths(recording, {str(stage.folder): "/run/zmon-lab", **paths_of_this_machine()})
 
 
@@ -78,28 +76,6 @@ def history(
         if labels.get("job_id", job_id) == job_id:
             series.append(PastSeries(labels, tuple((float(time), float(value)) for time, value in row["values"])))
     return tuple(series)
-
-
-def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
-    """Return the recording with these beginnings of paths replaced in all texts."""
-
-    def replace_paths(value: Any) -> Any:
-        if isinstance(value, str):
-            for folder, name in names.items():
-                value = value.replace(folder, name)
-            return value
-        if isinstance(value, dict):
-            return {key: replace_paths(item) for key, item in value.items()}
-        return [replace_paths(item) for item in value] if isinstance(value, list | tuple) else value
-
-    plain = msgspec.to_builtins(recording, builtin_types=(bytes,))
-    return msgspec.convert(replace_paths(plain), Recording)
-
-
-def paths_of_this_machine() -> dict[str, str]:
-    """Return the folders and control groups of this machine, and names for them that say nothing about it."""
-    groups = (line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
-    return {str(CHECKOUT): "/opt/zmon", sys.base_prefix: "/usr", **{path: "/job" for path in groups if path != "/"}}
 
 
 def address(url: str) -> str:

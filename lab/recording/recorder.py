@@ -17,7 +17,7 @@ from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport
 
 INTERVAL_SECONDS = 0.5
 EVIDENCE_SECONDS = 10.0  # between two readings of the evidence about all ranks
-EVIDENCE_AFTER_SECONDS = 0.6  # the first one comes this long after the fault: by then the other ranks wait
+EVIDENCE_AFTER_SECONDS = 0.6  # from the fault to the first reading: by then the other ranks wait
 _AGENT_SECONDS = 4.0  # longer than a hub waits for an agent: the machine may be busy
 
 

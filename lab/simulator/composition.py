@@ -7,37 +7,60 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from random import Random
-from typing import Literal
+from typing import Literal, get_args
 
 Launcher = Literal["torchrun", "mpirun", "spawn", "none"]
 Place = Literal["data", "forward", "backward", "collective", "optimizer", "between", "loader_start", "init"]
 Model = Literal["ddp", "dlrm", "hybrid", "stages"]
-What = Literal[
-    "raise", "raise_wrapped", "raise_hung", "raise_all", "kill", "kill_host", "term", "term_host", "abort", "exit_zero",
-    "exit_code", "finish", "stop", "block", "block_all", "disk", "skip", "size", "reset", "host_lost", "host_pause",
-    "link_cut", "pair_cut", "no_rendezvous", "cancel", "swallow", "slow", "jitter", "pause", "pause_all",
-    "launcher_kill", "launcher_dies", "agent_restart", "hub_restart", "clock_jump",
-]  # fmt: skip
-
-ENDS: tuple[What, ...] = (
-    "raise", "raise_wrapped", "raise_hung", "raise_all", "kill", "kill_host", "term", "term_host", "abort", "exit_zero",
-    "exit_code", "no_rendezvous",
-)  # fmt: skip
-LAUNCHERS_END: tuple[What, ...] = ("launcher_kill", "launcher_dies")  # its ranks go on, or end with it
-HANGS: tuple[What, ...] = ("stop", "block", "block_all", "disk", "skip", "size")
-NETWORK: tuple[What, ...] = ("reset", "host_lost", "host_pause", "link_cut", "pair_cut")
-PARTS: tuple[What, ...] = ("agent_restart", "hub_restart", "clock_jump")  # parts of zmon, and the clock of a host
-QUIET: tuple[What, ...] = ("cancel", "finish", "pause", "pause_all", *PARTS)
-SLOW: tuple[What, ...] = ("slow", "jitter", "swallow")
-KINDS = (*ENDS, *LAUNCHERS_END, *HANGS, *NETWORK, *QUIET, *SLOW)
+What = Literal[  # in this order, compositions with successive numbers go through all of them
+    "raise",  # a rank raises an exception
+    "raise_wrapped",  # the same, and the job raises its own exception from it
+    "raise_hung",  # the same, and the exit handlers of the rank never end
+    "raise_all",  # all ranks raise
+    "kill",  # SIGKILL to a rank
+    "kill_host",  # SIGKILL to all ranks of a host
+    "term",  # SIGTERM to a rank
+    "term_host",  # SIGTERM to all ranks of a host
+    "abort",  # a rank aborts
+    "exit_zero",  # a rank exits with code 0 while the others train
+    "exit_code",  # a rank exits with another code
+    "no_rendezvous",  # a rank does not reach the store of the rendezvous
+    "launcher_kill",  # SIGKILL to a launcher, whose ranks go on
+    "launcher_dies",  # SIGKILL to a launcher, and SIGTERM to its ranks
+    "stop",  # SIGSTOP to a rank
+    "block",  # a rank computes for ever
+    "block_all",  # all ranks compute for ever
+    "disk",  # a rank waits for a disk for ever
+    "skip",  # a rank leaves out a collective
+    "size",  # a rank brings another size into a collective
+    "reset",  # the connection between two ranks is reset
+    "host_lost",  # no other host and no hub reaches a host any more
+    "host_pause",  # a virtual machine stops, with its ranks and its agent
+    "link_cut",  # the ranks of a host reach no other host
+    "pair_cut",  # two hosts do not reach each other
+    "cancel",  # the owner ends the job
+    "finish",  # all ranks have trained to the end
+    "pause",  # a rank takes some seconds longer once
+    "pause_all",  # all ranks do
+    "agent_restart",  # an agent ends, and another begins
+    "hub_restart",  # the hub ends, and another begins
+    "clock_jump",  # the clock of a host is set
+    "slow",  # a rank takes longer in every step
+    "jitter",  # one rank takes longer in every step, each time another one
+    "swallow",  # a rank catches an exception in a step, and goes on with the next batch
+]
+KINDS: tuple[What, ...] = get_args(What)
+LAUNCHERS_END: tuple[What, ...] = ("launcher_kill", "launcher_dies")
+PARTS: tuple[What, ...] = ("agent_restart", "hub_restart", "clock_jump")  # these strike zmon, not the job
+QUIET: tuple[What, ...] = ("cancel", "finish", "pause", "pause_all", *PARTS)  # harmless
 EVERYBODY: tuple[What, ...] = ("raise_all", "block_all", "pause_all", "finish")  # these strike all ranks
-HEALING: tuple[What, ...] = ("stop", "host_pause", "link_cut", "pair_cut")  # these may end by themselves
-SPREADS: tuple[What, ...] = ("host_lost", "host_pause", "link_cut", "pair_cut", "term_host")  # these need several hosts
-SECOND: tuple[What, ...] = (
+MAY_HEAL: tuple[What, ...] = ("stop", "host_pause", "link_cut", "pair_cut")  # these may end by themselves
+NEEDS_HOSTS: tuple[What, ...] = ("host_lost", "host_pause", "link_cut", "pair_cut", "term_host")  # several of them
+AS_SECOND: tuple[What, ...] = (  # these may follow another fault
     "raise", "kill", "stop", "block", "exit_zero", "skip", "size", "pause", "cancel", "term", "link_cut",
     *PARTS,
 )  # fmt: skip
-LATER: tuple[What, ...] = ("kill", "stop", "cancel", "term", "link_cut", *PARTS)  # these strike at any time
+AT_ANY_TIME: tuple[What, ...] = ("kill", "stop", "cancel", "term", "link_cut", *PARTS)  # not only in a step
 
 # These strike a job of one rank too. The others need peers, and a SIGTERM to the only rank may be that of its owner.
 ONE_RANK: tuple[What, ...] = (
@@ -99,7 +122,7 @@ class Strike:
     place: Place = "forward"
     op: int = 0  # for place `collective`: its position in the step
     seconds: float | None = None  # it ends by itself after this time; None: never
-    amount: float = 0.0  # slow, jitter: added self time as a multiple of a step
+    amount: float = 0.0  # slow, jitter: added self time in steps; a fault from outside strikes `amount / 8` steps later
     message: str = ""
     type: str = "builtins.ValueError"
     code: int = 1  # the exit code
@@ -132,13 +155,13 @@ class Composition:
 
 
 def compose(seed: int, number: int) -> Composition:
-    """Draw the composition with this number; numbers go through all kinds of faults."""
+    """Draw the composition with this number; successive numbers go through all kinds of faults."""
     draw = Random(f"{seed} {number}")
     what = KINDS[number % len(KINDS)]
-    # Drawn apart, so that compositions which tests name stay as they are.
-    later = Random(f"{seed} {number} later")
-    import_seconds = later.choice((0.0, 5.0, 60.0))
-    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=later.random() < 0.8)
+    # A generator of its own, so that compositions which tests name stay as they are.
+    more = Random(f"{seed} {number} later")
+    import_seconds = more.choice((0.0, 5.0, 60.0))
+    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=more.random() < 0.8)
     if what in ONE_RANK and Random(f"{seed} {number} one rank").random() < 0.1:
         shape = replace(shape, ranks=1, hosts=1)  # a script without a process group
     strikes = [_strike(draw, shape, what)]
@@ -149,7 +172,7 @@ def compose(seed: int, number: int) -> Composition:
 
 def _shape(draw: Random, what: What) -> Shape:
     """Draw a job that this fault can strike."""
-    hosts = draw.choice((2, 4)) if what in SPREADS else draw.choice((1, 1, 2, 4))
+    hosts = draw.choice((2, 4)) if what in NEEDS_HOSTS else draw.choice((1, 1, 2, 4))
     launchers: tuple[Launcher, ...] = ("torchrun", "torchrun", "mpirun", "none")
     launcher = draw.choice((*launchers, "spawn") if hosts == 1 else launchers)
     if what in LAUNCHERS_END:
@@ -221,17 +244,17 @@ def _seconds(draw: Random, what: What) -> float | None:
         return draw.choice((2.0, 4.0, 8.0, 12.0, PAUSE_SECONDS))
     if what in ("agent_restart", "hub_restart"):
         return draw.uniform(1.0, 4.0) if _by_chance(draw, 0.7) else draw.uniform(10.0, 60.0)
-    return draw.choice((6.0, 15.0, 40.0)) if what in HEALING and _by_chance(draw, 0.4) else None
+    return draw.choice((6.0, 15.0, 40.0)) if what in MAY_HEAL and _by_chance(draw, 0.4) else None
 
 
 def _second(draw: Random, shape: Shape, first: Strike) -> Strike:
     """Draw a second fault, which strikes within seconds of the first one: at a place of a step, or at any time."""
-    kinds = [what for what in SECOND if shape.hosts > 1 or what not in SPREADS]
+    kinds = [what for what in AS_SECOND if shape.hosts > 1 or what not in NEEDS_HOSTS]
     if shape.ranks == 1:
         kinds = [what for what in kinds if what in ONE_RANK]
     second = _strike(draw, shape, draw.choice(kinds))
-    if second.what in LATER and _by_chance(draw, 0.6):
-        return Strike(**{**vars(second), "step": first.step, "after": draw.choice((0.05, 0.5, 3.0, 8.0, 25.0))})
+    if second.what in AT_ANY_TIME and _by_chance(draw, 0.6):
+        return replace(second, step=first.step, after=draw.choice((0.05, 0.5, 3.0, 8.0, 25.0)))
     near = max(1, first.step + int(draw.uniform(-2.0, 2.0) / shape.step_seconds))
     place: Place = "forward" if second.place == "init" else second.place
     return replace(second, step=near, place=place)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from lab.simulator.network import address
 from zmon.schema.rank import LastWords
@@ -18,13 +19,16 @@ class ProcessEnd:
 
     status: str  # "exit code 1", "signal SIGKILL"
     words: LastWords | None  # the time is of the simulation
-    leaving_seconds: float = 0.0  # from the last words to the end of the process
+    leaves: Literal["at once", "later", "never"] = "at once"  # how soon the process ends after its last words
 
 
 def raised(type_: str, message: str, *, wrapped: bool = False, in_collective: bool = False) -> ProcessEnd:
     """Return the end by an exception; `wrapped`: the job raised its own exception from it."""
-    error = ("train.StepError", "the step failed", f"{type_}: {message}") if wrapped else (type_, message, "")
-    return ProcessEnd("exit code 1", words("exception", *error, in_collective=in_collective), leaving_seconds=0.1)
+    error = words("exception", type_, message, in_collective=in_collective)
+    if wrapped:
+        root = f"{type_}: {message}"
+        error = words("exception", "train.StepError", "the step failed", root, in_collective=in_collective)
+    return ProcessEnd("exit code 1", error, leaves="later")
 
 
 def gloo_error(peer: int, host: int, *, is_reset: bool) -> str:

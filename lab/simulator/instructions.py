@@ -37,12 +37,12 @@ class Sync:
 
 @dataclass(frozen=True)
 class Meet:
-    """Wait until all ranks of the launch have come."""
+    """Wait for all ranks of the launch, as in a rendezvous."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Begin another activity."""
+    """Turn to another activity."""
 
     activity: str
 
@@ -68,7 +68,7 @@ class Sleep:
 
 @dataclass(frozen=True)
 class Call:
-    """Let a fault from outside strike, `after` seconds from now."""
+    """Tell the world that a fault strikes; one from outside takes effect `after` seconds from now."""
 
     strike: Strike
     after: float = 0.0

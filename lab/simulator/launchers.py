@@ -8,7 +8,7 @@ torchrun, without a restart. Without a launcher nobody ends the other ranks.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lab.simulator.endings import terminated
 from lab.simulator.processes import OTHER_PID
@@ -20,9 +20,17 @@ if TYPE_CHECKING:
 LAUNCHER_PID = 900
 POLL_SECONDS = (0.01, 0.11)  # a launcher looks ten times a second
 KILL_SECONDS = {"torchrun": 30.0, "mpirun": 5.0, "spawn": 30.0}
-RESTART_SECONDS = (0.1, 1.0)
+CANCEL_SECONDS = 0.05  # the signal of the owner reaches all ranks within this time
+RESTART_SECONDS = (0.1, 1.0)  # from the end of the last rank to the next launch
 EXIT_SECONDS = 1.2  # a launcher ends this long after its last rank, if it does not start them again
-OTHER_HOSTS_SECONDS = 5.0  # the launchers of other hosts notice that one wants to restart
+OTHER_HOSTS_SECONDS = 5.0  # after this time the launchers of other hosts notice that one wants to restart
+
+
+class LauncherEnd(NamedTuple):
+    """The end of a launcher: when, and its exit status."""
+
+    time: float
+    status: str
 
 
 class Launchers:
@@ -30,9 +38,9 @@ class Launchers:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._ending: set[tuple[int, int]] = set()  # launches and hosts whose ranks are being ended
+        self._ending: set[tuple[int, int]] = set()  # the launches and hosts whose ranks a launcher ends
         self._cancelled = False
-        self.gone: dict[tuple[int, int], tuple[float, str]] = {}  # launch, host → when the launcher ended, and how
+        self.ends: dict[tuple[int, int], LauncherEnd] = {}  # by launch and host
         self.relaunched: dict[int, float] = {}  # launch → when the launchers started its processes again
 
     @property
@@ -42,7 +50,7 @@ class Launchers:
 
     def kill(self, rank: SimulatedRank) -> None:
         """End the launcher of a rank by SIGKILL; its ranks go on."""
-        self.gone[rank.attempt, rank.host] = self._world.time, "signal SIGKILL"
+        self.ends[rank.attempt, rank.host] = LauncherEnd(self._world.time, "signal SIGKILL")
 
     def react_to_end(self, rank: SimulatedRank) -> None:
         """End or restart the other ranks as the launcher of a rank that has ended does."""
@@ -67,8 +75,8 @@ class Launchers:
             self.relaunched.setdefault(rank.attempt, world.time + delay)
             world.schedule(delay + shape.import_seconds, self._launch)
 
-    def cancel(self, to: str, signal: str) -> None:
-        """End the job as its owner does: by a signal to the launchers, or to all ranks (`to` is `ranks`)."""
+    def cancel(self, to: Literal["launcher", "ranks"], signal: str) -> None:
+        """End the job as its owner does, by a signal to the launchers or to all ranks."""
         world = self._world
         launcher = world.shape.launcher
         self._cancelled = True
@@ -76,12 +84,15 @@ class Launchers:
         is_direct = to == "ranks" or launcher == "none"
         received, sender = (signal, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
         for rank in world.ranks:
-            world.schedule(world.draw.uniform(0.0, 0.05), partial(world.processes.signal, rank, received, sender))
+            world.schedule(
+                world.draw.uniform(0.0, CANCEL_SECONDS), partial(world.processes.signal, rank, received, sender)
+            )
         self._kill_later(world.ranks)
 
     def _end_host(self, attempt: int, host: int) -> None:
         """End the other ranks of a host, once."""
-        if (attempt, host) in self._ending or (attempt, host) in self.gone or len(self._world.launches) > attempt + 1:
+        is_over = len(self._world.launches) > attempt + 1
+        if is_over or (attempt, host) in self._ending or (attempt, host) in self.ends:
             return
         self._ending.add((attempt, host))
         ranks = [rank for rank in self._world.launches[attempt] if rank.host == host]
@@ -103,7 +114,8 @@ class Launchers:
             failed = any(_failed(rank) for rank in self._world.launches[attempt] if rank.host == host)
             if failed and self._may_restart(attempt):
                 return
-            self.gone.setdefault((attempt, host), (self._world.time, "exit code 1" if failed else "exit code 0"))
+            status = "exit code 1" if failed else "exit code 0"
+            self.ends.setdefault((attempt, host), LauncherEnd(self._world.time, status))
 
     def _kill_later(self, ranks: list[SimulatedRank]) -> None:
         """Send SIGKILL to the ranks that are still alive after the grace period of their launcher."""

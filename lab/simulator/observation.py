@@ -12,7 +12,7 @@ from math import ceil, floor
 
 from lab.simulator.hardware import host_window
 from lab.simulator.launchers import LAUNCHER_PID
-from lab.simulator.rank import SimulatedRank
+from lab.simulator.rank import SimulatedRank, Span
 from lab.simulator.world import World
 from zmon.job.agent_reports import ReportDelay, as_of_now, as_of_silence, with_earlier_ends
 from zmon.job.lease import Leases
@@ -30,7 +30,7 @@ LOOK_SECONDS = 0.1
 BOX_SECONDS = 0.5  # from the start of a process to its black box
 LATE_SECONDS = 1.0  # the longest delay of a report
 LATE_SHARE = 0.2  # share of the reports that are late
-ABOUT_STEPS = 8  # steps of a rank in a report, see HubConfig.about_steps
+ABOUT_STEPS = 8  # of a rank in a report, see HubConfig.about_steps
 DEAD_SECONDS = 900.0  # the black box of a dead rank is reported for this time
 LEFT_BEHIND_SECONDS = 60.0  # a new agent never reports a rank that had been dead for longer when it began
 RECENT_STEPS, RECENT_STAYS = 512, 8  # that a lease is learned from, as in zmon/agent/sources/learned_lease.py
@@ -47,11 +47,11 @@ class SimulatedAgent:
     phase: float  # it looks at this time, and every 0.1 s from then on
     began: float = 0.0
     down_until: float = 0.0
-    _restarts: list[tuple[float, float]] = field(default_factory=list)  # end of an agent, and begin of the next one
-    _looked: float = -1.0  # the time of the look that the latest report shows
+    _gaps: list[Span] = field(default_factory=list)  # from the end of an agent to the begin of the next one
+    _looked_at: float = -1.0  # the time of the look that the latest report shows
     _steps_until: float = 0.0  # the hub has its steps up to this time
-    _answered: float = 0.0  # the time of its latest answer to the hub
-    _report: AgentReport | None = field(default=None)
+    _answered_at: float = 0.0  # the time of its latest answer to the hub
+    _report: AgentReport | None = None
     _delay: ReportDelay = field(default_factory=ReportDelay)
 
     @property
@@ -62,11 +62,11 @@ class SimulatedAgent:
     def restart(self, seconds: float) -> None:
         """End the agent now; a new one answers after so many seconds."""
         self.down_until = self.began = self.world.time + seconds
-        self._restarts.append((self.world.time, self.began))
+        self._gaps.append(Span(self.world.time, self.began))
 
     def shows(self, time: float) -> bool:
         """Return True if the agent ran at that time, and long enough afterwards that the hub had its report."""
-        return not any(ended - LATE_SECONDS <= time < began for ended, began in self._restarts)
+        return not any(gap.begin - LATE_SECONDS <= time < gap.end for gap in self._gaps)
 
     @property
     def reachable(self) -> bool:
@@ -76,53 +76,53 @@ class SimulatedAgent:
     def ask(self, with_steps: bool) -> AgentReport | None:
         """Return the present report, or the last one if the agent does not answer."""
         world = self.world
-        earlier, answered_at = self._report, self._answered
+        earlier, answered_at = self._report, self._answered_at
         if not self.reachable:
             return None if earlier is None else as_of_silence(replace(earlier, steps={}), world.time - answered_at)
         late = world.draw.uniform(0.0, LATE_SECONDS) if world.draw.random() < LATE_SHARE else 0.0
         look = self.phase + LOOK_SECONDS * floor((world.time - late - self.phase) / LOOK_SECONDS)
-        self._looked = max(self._looked, look, self.began)
-        self._answered = world.time
+        self._looked_at = max(self._looked_at, look, self.began)
+        self._answered_at = world.time
         ranks = [rank for launch in world.launches for rank in launch if self._reports(rank)]
         states = tuple(self._state(rank) for rank in ranks)
         steps: dict[str, tuple[Steps, ...]] = {}
         if with_steps:
-            since, self._steps_until = self._steps_until, self._looked
-            steps[JOB] = tuple(sampled_steps(rank, since, self._looked) for rank in ranks)
-        time = UNIX + self.offset + self._looked
+            since, self._steps_until = self._steps_until, self._looked_at
+            steps[JOB] = tuple(sampled_steps(rank, since, self._looked_at) for rank in ranks)
+        time = UNIX + self.offset + self._looked_at
         self._report = AgentReport(self.name, time, "simulated", states, HostSample(), (), steps)
         if earlier is not None:
             self._report = with_earlier_ends(self._report, earlier, world.time - answered_at)
-        self._delay.add(world.time, self._looked)  # on a clock that nobody sets
+        self._delay.add(world.time, self._looked_at)  # on a clock that nobody sets
         return as_of_now(self._report, self._delay.seconds)
 
     def status(self) -> AgentStatus:
         """Return the hub's view of this agent."""
-        silent = 0.0 if self.reachable else self.world.time - self._answered
+        silent = 0.0 if self.reachable else self.world.time - self._answered_at
         error = None if self.reachable else "no answer"
         host = None if self._report is None else self.name
-        is_up = not self.reachable and self.host not in self.world.network.lost
-        return AgentStatus(f"http://{self.name}:9780", host, self.reachable, silent, error, host_is_up=is_up)
+        host_is_up = not self.reachable and self.host not in self.world.network.lost
+        return AgentStatus(f"http://{self.name}:9780", host, self.reachable, silent, error, host_is_up=host_is_up)
 
     def window(self) -> HostWindow | None:
         """Return the hardware of the host as of the last look, or None while the agent does not answer."""
-        if not self.reachable or self._looked < 0:
+        if not self.reachable or self._looked_at < 0:
             return None
-        return host_window(self.world, self.host, self.name, JOB, self._looked)
+        return host_window(self.world, self.host, self.name, JOB, self._looked_at)
 
     def _reports(self, rank: SimulatedRank) -> bool:
         """Return True if the report has this rank: one of the host, with a black box that is not too old."""
-        if rank.host != self.host or rank.start + BOX_SECONDS > self._looked:
+        if rank.host != self.host or rank.start + BOX_SECONDS > self._looked_at:
             return False
         if rank.ended is None:
             return True
         is_left_behind = self.began - rank.ended > LEFT_BEHIND_SECONDS  # decided once, when its box is opened
-        return not is_left_behind and self._looked - rank.ended < DEAD_SECONDS
+        return not is_left_behind and self._looked_at - rank.ended < DEAD_SECONDS
 
     def _first_look(self, time: float) -> float:
         """Return the first look at or after that time."""
         if time < self.began:
-            return self.began if self.began > 0 else time
+            return self.began
         return self.phase + LOOK_SECONDS * ceil((time - self.phase) / LOOK_SECONDS)
 
     def _watches(self, rank: SimulatedRank) -> bool:
@@ -136,14 +136,14 @@ class SimulatedAgent:
 
     def _age(self, since: float | None) -> float | None:
         """Return the time since the first look that saw a state, or None if no look has."""
-        if since is None or (look := self._first_look(since)) > self._looked:
+        if since is None or (look := self._first_look(since)) > self._looked_at:
             return None
-        return self._looked - look
+        return self._looked_at - look
 
     def _state(self, rank: SimulatedRank) -> RankState:
         """Return the state of a rank as the look of this report shows it; unix times are of the host's clock."""
         shape = self.world.shape
-        look = self._looked
+        look = self._looked_at
         time = look if rank.ended is None else min(look, rank.ended)
         now = rank.at(time)
         alive = rank.is_alive(look)
@@ -152,15 +152,15 @@ class SimulatedAgent:
         blocked = self._age(rank.blocked_since(look))
         is_watched = self._watches(rank)
         words = self._words(rank)
-        gone = self.world.launchers.gone.get((rank.attempt, rank.host)) if is_watched else None
-        if gone is not None and gone[0] > look:
-            gone = None
+        launcher_end = self.world.launchers.ends.get((rank.attempt, rank.host)) if is_watched else None
+        if launcher_end is not None and launcher_end.time > look:
+            launcher_end = None
         knows_status = shape.statuses_known and is_watched
         lease, overdue = self._lease(rank, number)
-        stays: dict[str, float] = {}
-        for end, activity, seconds in rank.stays:
-            if end <= look and activity != "train":
-                stays[activity] = stays.get(activity, 0.0) + seconds
+        between_seconds: dict[str, float] = {}
+        for stay in rank.stays:
+            if stay.end <= look and stay.activity != "train":
+                between_seconds[stay.activity] = between_seconds.get(stay.activity, 0.0) + stay.seconds
         clock = UNIX + self.offset
         restarts = {"torchrun": shape.max_restarts}.get(shape.launcher)
         return RankState(
@@ -185,11 +185,13 @@ class SimulatedAgent:
             last_step_time=clock + rank.step_ends[number - 1] if number else None,
             last_checkpoint_time=next((clock + end for end in reversed(rank.checkpoints) if end <= look), None),
             overhead_seconds=0.0, dropped_records=0, resident_bytes=None, entered=rank.last_entered(time),
-            blocked_seconds=blocked if alive else None, between_seconds=stays,
+            blocked_seconds=blocked if alive else None, between_seconds=between_seconds,
             open_seconds=look - now.step_since,
             last_words_seconds=look - words_at(rank) if words else None,
-            launcher_gone_seconds=self._age(gone[0]) if gone else None,
-            launcher_status=gone[1] if gone and knows_status and gone[0] >= self.began else None,
+            launcher_gone_seconds=self._age(launcher_end.time) if launcher_end else None,
+            launcher_status=launcher_end.status
+            if launcher_end and knows_status and launcher_end.time >= self.began
+            else None,
             relaunched_seconds=self._age(self.world.launchers.relaunched.get(rank.attempt))
             if is_watched and not alive
             else None,
@@ -205,17 +207,18 @@ class SimulatedAgent:
     def _words(self, rank: SimulatedRank) -> LastWords | None:
         """Return the last words that were in the black box at the look, in unix time of the host's clock."""
         ending = rank.ending
-        if ending is None or ending.words is None or ending.words.time > self._looked:
+        if ending is None or ending.words is None or ending.words.time > self._looked_at:
             return None
-        late = rank.late_sender[1] if rank.late_sender and rank.late_sender[0] <= self._looked else None
-        return replace(ending.words, time=UNIX + self.offset + ending.words.time, late_sender_pid=late)
+        late = rank.late_signal
+        late_pid = late.sender_pid if late and late.time <= self._looked_at else None
+        return replace(ending.words, time=UNIX + self.offset + ending.words.time, late_sender_pid=late_pid)
 
     def _lease(self, rank: SimulatedRank, number: int) -> tuple[float | None, float]:
         """Return the lease of the rank after `number` steps, and by how much it is exceeded."""
-        now = rank.at(self._looked)
-        look = self._looked
+        now = rank.at(self._looked_at)
+        look = self._looked_at
         durations = [step.duration for step in rank.steps[max(1, number - RECENT_STEPS) : number]]
-        stays = [seconds for end, activity, seconds in rank.stays if activity == now.activity and end <= look]
+        stays = [stay.seconds for stay in rank.stays if stay.activity == now.activity and stay.end <= look]
         lease = _LEASES.seconds(now.activity, durations, stays[-RECENT_STAYS:])
         renewed = now.step_since if now.activity == "train" else now.activity_since
         return lease, 0.0 if lease is None else max(0.0, look - renewed - lease)
@@ -240,10 +243,10 @@ def sampled_steps(rank: SimulatedRank, since: float, until: float) -> Steps:
         every *= 2
     sampled = RankSteps()
     for number in range(first, last):
-        if rank.steps[number].step % every == 0:
-            numbers = rank.steps[number].numbers
-            group = [step.numbers for step in rank.steps[max(0, number + 1 - every) : number + 1]]
-            sampled.add(rank.steps[number].step, {**numbers, **_means(group)} if every > 1 else numbers)
+        step = rank.steps[number]
+        if step.step % every == 0:
+            group = [other.numbers for other in rank.steps[max(0, number + 1 - every) : number + 1]]
+            sampled.add(step.step, {**step.numbers, **_means(group)} if every > 1 else step.numbers)
     return sampled.steps(uid(rank))
 
 
@@ -263,12 +266,12 @@ def flight(rank: SimulatedRank, backend: str) -> FlightRecord:
         entry = collective.entries[rank.rank]
         if collective.done_at is not None:
             last[group] = collective.sequence
-        else:
-            name = f"{backend}:{entry.op}"
-            shape = ((entry.num_bytes // 4,),)
-            pending.append(
-                PendingCollective(
-                    group, collective.sequence, entry.op, name, entry.num_bytes, shape, ("Float",), None, "scheduled"
-                )
+            continue
+        pending.append(
+            PendingCollective(
+                group=group, sequence=collective.sequence, op=entry.op, name=f"{backend}:{entry.op}",
+                num_bytes=entry.num_bytes, sizes=((entry.num_bytes // 4,),), dtypes=("Float",), age_seconds=None,
+                state="scheduled",
             )
+        )  # fmt: skip
     return FlightRecord(tuple(pending), len(pending), last)

@@ -37,25 +37,25 @@ def looks_like_the_owners_end(world: World, agents: Sequence[SimulatedAgent]) ->
         return False
     if len({pid for rank in ranks if (pid := _sender(rank)) is not None}) > 1:
         return False
-    killed = [(host, gone) for (_, host), (gone, how) in world.launchers.gone.items() if how == "signal SIGKILL"]
-    if any(agents[host].began <= gone for host, gone in killed):
+    launcher_ends = world.launchers.ends.items()
+    if any(end.status == "signal SIGKILL" and agents[host].began <= end.time for (_, host), end in launcher_ends):
         return False
     hosts = {rank.host for rank in ranks}
     if len(hosts) == 1 and all(_sender(rank) is not None for rank in ranks):  # one process signalled all of them
         return True
     if world.shape.handles_term:
         return True  # nothing recorded when the signals came, and each handler may save for as long as it likes
-    signalled = [rank for rank in ranks if rank.sender is not None or _left_by_signal(rank)]
+    signalled = [rank for rank in ranks if rank.sender_pid is not None or _left_by_signal(rank)]
     longest = SIGNAL_SECONDS + TERM_SECONDS[1]
     spreads = [_spread([rank for rank in signalled if rank.host == host]) for host in hosts]
     return max(spreads) <= longest and (len(hosts) == 1 or _spread(ranks) <= HOSTS_SECONDS + longest)
 
 
 def _was_ended_by_signal(rank: SimulatedRank, shape: Shape) -> bool:
-    """Return True if nothing shows that a rank had no signal.
+    """Return True if a signal ended the rank, or may have: nothing shows the opposite.
 
-    A program may wrap its handler's exception. If senders are not known, a rank that lost a connection may have had the
-    signal too late for its handler.
+    If a handler is installed and senders are not known, a rank that lost a connection may have had the signal too late
+    for its handler. A known sender proves a signal, also if the program wraps the exception of its handler.
     """
     if rank.ended is None or rank.ending is None:
         return False
@@ -69,8 +69,8 @@ def _was_ended_by_signal(rank: SimulatedRank, shape: Shape) -> bool:
 
 def _sender(rank: SimulatedRank) -> int | None:
     """Return the pid that sent the rank SIGTERM, before or after its last words; None if that was not recorded."""
-    late = rank.late_sender[1] if rank.late_sender else None
-    return late if rank.sender is None else rank.sender
+    late_pid = rank.late_signal.sender_pid if rank.late_signal else None
+    return late_pid if rank.sender_pid is None else rank.sender_pid
 
 
 def _left_by_signal(rank: SimulatedRank) -> bool:

@@ -9,11 +9,11 @@ from pathlib import Path
 from msgspec import structs
 
 from lab.drills.acts import wrong_acts
-from lab.drills.score import WRONG_ACT
+from lab.drills.result import Result
 from lab.simulator.acts import blames
 from lab.simulator.composition import Composition
 from lab.simulator.owner import looks_like_the_owners_end
-from lab.simulator.truth import Truth, is_of_the_job, truth
+from lab.simulator.truth import Truth, is_true_without_a_fault, truth_of
 from lab.simulator.verdict import Aftermath, Play, judge
 from lab.simulator.watch import Watch
 from lab.simulator.world import World
@@ -24,13 +24,14 @@ STRIKE_SECONDS = 240.0  # a fault must strike within this time
 AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
 SLOW_SECONDS = 40.0  # the time for findings about slow ranks, unless SLOW_STEPS take longer
 SLOW_STEPS = 40
-LOST_SECONDS = 400.0  # a slow rank that changes is a warning once 20 s are lost; evaluations do not count
-RISE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
+JITTER_SECONDS = 400.0  # the time for a warning about `jitter`: it comes once 20 s of training are lost
+PAGE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
 INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
-MENDED = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a launcher starts such a job again
-RESTART_SECONDS = 25.0  # a launcher that takes longer may be a page
-ENDED = ("cancel", "finish")  # after these nothing needs to move
-MOVED_STEPS = 5  # the time in which a job that moves ends a step: twice that of so many usual steps, and 8 s
+MENDABLE = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a new launch ends these faults
+RESTART_SECONDS = 25.0  # if a launcher takes longer, a page is not false
+ENDED = ("cancel", "finish")  # after these no rank needs to move
+# A job that moves ends a step within these seconds and the time of ten usual steps.
+MOVE_SECONDS, MOVE_STEPS = 8.0, 10
 
 
 def play(composition: Composition, policy: Policy | None = None) -> Play:
@@ -47,9 +48,9 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
         num_struck = -1
         while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
-            moves = _let_show(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
+            moves = _await_findings(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
         truths = [
-            truth(composition, struck.strike, struck.time, watch.agent_of(struck.strike.rank).shows(struck.time))
+            truth_of(composition, struck.strike, struck.time, watch.agent_of(struck.strike.rank).shows(struck.time))
             for struck in world.struck
         ]
         unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
@@ -57,7 +58,9 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
             return structs.replace(unjudged, result="broken", summary=str(watch.errors))
-        published = [state for state in watch.published if not is_of_the_job(world.shape, truths, state.finding)]
+        published = [
+            state for state in watch.published if not is_true_without_a_fault(world.shape, truths, state.finding)
+        ]
         was_restarted = len(world.launches) > 1
         aftermath = Aftermath(
             is_moving=moves,
@@ -67,7 +70,7 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
         )
         played = judge(unjudged, truths, published, world.shape.hosts, aftermath)
         wrong = wrong_acts(watch.acts, blames(truths))
-        result = WRONG_ACT if wrong else played.result
+        result: Result = "wrong act" if wrong else played.result
         return structs.replace(played, result=result, num_acts=len(watch.acts), wrong_acts=wrong)
 
 
@@ -75,18 +78,22 @@ def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
     """Return True if the launcher has started the job again soon after each fault, so that nobody has to act."""
     starts = world.launchers.relaunched.values()
     return all(
-        truth.strike.what in MENDED and any(0.0 <= start - truth.time < RESTART_SECONDS for start in starts)
+        truth.strike.what in MENDABLE and any(0.0 <= start - truth.time < RESTART_SECONDS for start in starts)
         for truth in truths
     )
 
 
-def _let_show(world: World, watch: Watch) -> bool:
-    """Run until the findings about all faults should have been published. Return True if the job makes progress."""
+def _await_findings(world: World, watch: Watch) -> bool:
+    """Run until the findings about all faults should have been published. Return True if the job makes progress.
+
+    A job that stands still gets more time: for a page, and if there is none, for the longest lease. Meanwhile NCCL's
+    watchdog may end ranks that wait, and their launcher may start the job again.
+    """
     faults = {struck.strike.what for struck in world.struck}
     num_launches = len(world.launches)
     slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
     watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
-    until = world.time + LOST_SECONDS
+    until = world.time + JITTER_SECONDS
     while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
         watch.run(world.time + SLOW_SECONDS / 4)
     healing_seconds = max((strike.seconds or 0.0 for strike in world.composition.strikes), default=0.0)
@@ -95,17 +102,17 @@ def _let_show(world: World, watch: Watch) -> bool:
         watch.run(world.time + 1.0)
     if _moves(world, watch):
         return True
-    watch.run(world.time + RISE_SECONDS)
+    watch.run(world.time + PAGE_SECONDS)
     findings = [state.finding for state in watch.published]
     if not any(finding.detector == STALL and finding.severity == "critical" for finding in findings):
         watch.run(world.time + INIT_SECONDS)
-    return len(world.launches) > num_launches and _moves(world, watch)  # NCCL's watchdog ends ranks that wait
+    return len(world.launches) > num_launches and _moves(world, watch)
 
 
 def _moves(world: World, watch: Watch) -> bool:
-    """Return True if the job makes progress, or will: run a little to see it."""
+    """Run a little; return True if all ranks have ended a step meanwhile."""
     if world.is_still or any(rank.ended is not None for rank in world.ranks):
         return False
     before = min(rank.now.step for rank in world.ranks)
-    watch.run(world.time + MOVED_STEPS * 2 * world.shape.step_seconds + 8.0)
+    watch.run(world.time + MOVE_STEPS * world.shape.step_seconds + MOVE_SECONDS)
     return not world.is_still and min(rank.now.step for rank in world.ranks) > before

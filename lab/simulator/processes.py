@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from lab.simulator.collective import Collective
 from lab.simulator.endings import ProcessEnd, gloo_error, terminated, victim
-from lab.simulator.rank import DONE, SimulatedRank
+from lab.simulator.rank import DONE, SentSignal, SimulatedRank
 from zmon.schema.rank import LastWords
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ LEAVING_SECONDS = (0.02, 0.1, 0.4, 2.0)  # from the last words to the end of the
 TERM_SECONDS = (0.001, 0.02)  # from SIGTERM to the end of a process without a handler
 HANDLER_SECONDS = (0.001, 0.2)  # until a handler in Python runs
 ABORT_SECONDS = 0.05  # gloo aborts a rank that receives more than it expects within this time
-ABORT_SHARE = 0.7  # share of the ranks that abort; the others lose their connections
+ABORT_SHARE = 0.7  # of the ranks that receive more than they expect; the others lose their connections
+RESET_SECONDS = 0.01  # ranks in a collective notice within this time that their connection was reset
 
 
 class Processes:
@@ -45,8 +46,8 @@ class Processes:
             rank.ending = ending = replace(ending, words=self._last_words(rank, ending))
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
-        seconds = world.draw.choice(LEAVING_SECONDS) if ending.leaving_seconds else 0.0
-        if ending.leaving_seconds == inf:
+        seconds = 0.0 if ending.leaves == "at once" else world.draw.choice(LEAVING_SECONDS)
+        if ending.leaves == "never":
             seconds = inf
         world.schedule(seconds, partial(self.end, rank, ending))
 
@@ -68,21 +69,23 @@ class Processes:
 
     def _last_words(self, rank: SimulatedRank, ending: ProcessEnd) -> LastWords | None:
         """Return the last words as the rank leaves them now."""
-        return ending.words and replace(ending.words, time=self._world.time, sender_pid=rank.sender)
+        return ending.words and replace(ending.words, time=self._world.time, sender_pid=rank.sender_pid)
 
-    def signal(self, rank: SimulatedRank, name: str, sender: int = OTHER_PID) -> None:
-        """Send a signal to a rank; a stopped process handles only SIGKILL. `sender`: the pid of the process."""
+    def signal(self, rank: SimulatedRank, name: str, sender_pid: int = OTHER_PID) -> None:
+        """Send a signal to a rank; a stopped process handles only SIGKILL until it goes on."""
         world = self._world
+        sent = SentSignal(world.time, name, sender_pid)
         if rank.ended is not None:
             return
         if name != "SIGKILL" and rank.stopped_since(world.time) is not None:
-            rank.pending_signal = name, sender
+            rank.pending_signal = sent
             return
-        if name == "SIGTERM" and rank.sender is None and world.shape.senders_known and rank.late_sender is None:
+        is_first = rank.sender_pid is None and rank.late_signal is None
+        if name == "SIGTERM" and world.shape.senders_known and is_first:
             if rank.words_at is None:
-                rank.sender = sender
+                rank.sender_pid = sender_pid
             else:
-                rank.late_sender = world.time, sender
+                rank.late_signal = sent
         ending = terminated(name, handles_term=world.shape.handles_term)
         if name == "SIGKILL":
             self.end(rank, ending)
@@ -94,12 +97,12 @@ class Processes:
     def resume(self, rank: SimulatedRank) -> None:
         """Let a stopped process go on."""
         world = self._world
-        rank.stops[-1] = (rank.stops[-1][0], world.time)
+        rank.stops[-1] = rank.stops[-1]._replace(end=world.time)
         if rank.ended is not None:
             return
         collective = world.waits_in(rank)
         if rank.pending_signal:
-            self.signal(rank, *rank.pending_signal)
+            self.signal(rank, rank.pending_signal.name, rank.pending_signal.sender_pid)
         elif collective and (error := self.connection_error(collective, rank)):
             self.fail(rank, error)
         elif rank.deferred:
@@ -116,7 +119,7 @@ class Processes:
             collective = world.waits_in(rank)
             if collective and peer in collective.members and world.shape.device == "cpu":
                 error = self._error(peer, is_reset=True)
-                world.schedule(world.draw.uniform(0.0, 0.01), partial(self.fail, rank, error))
+                world.schedule(world.draw.uniform(0.0, RESET_SECONDS), partial(self.fail, rank, error))
 
     def connection_error(self, collective: Collective, rank: SimulatedRank) -> str:
         """Return the error of a connection to another member; empty if there is none."""
@@ -137,11 +140,12 @@ class Processes:
         world = self._world
         others = [number for number in collective.members if number not in collective.minority]
         aborted = ProcessEnd("signal SIGABRT", None)
-        for number in [n for n in others if world.draw.random() < ABORT_SHARE] or others[:1]:
+        aborting = [number for number in others if world.draw.random() < ABORT_SHARE]
+        for number in aborting or others[:1]:
             after = world.draw.uniform(0.0, ABORT_SECONDS)
             world.schedule(after, partial(self.end, world.ranks[number], aborted))
 
-    def watch(self, rank: SimulatedRank, collective: Collective) -> None:
+    def abort_waiting(self, rank: SimulatedRank, collective: Collective) -> None:
         """End a rank whose collective is not done yet, as the watchdog of NCCL does."""
         world = self._world
         if collective.done_at is None and rank.ended is None and rank.stopped_since(world.time) is None:

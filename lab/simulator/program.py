@@ -10,14 +10,15 @@ from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from random import Random
 from typing import NamedTuple
-from zlib import crc32  # spreads the slow steps over the ranks without a period
+from zlib import crc32  # chooses the slow rank of each step, without a period
 
 from lab.simulator.composition import EVERYBODY, Shape, Strike
 from lab.simulator.instructions import BYTES, Call, EndStep, Enter, Instruction, Meet, Spend, Sync, Turn
 from lab.simulator.strikes import struck
 
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
-LASTING = ("slow", "jitter", "swallow")  # these change the struck step, or all steps from then on
+OP_SHARE = 0.02  # computation after each collective
+IN_STEP = ("slow", "jitter", "swallow")  # these change a step itself: `slow` and `jitter` all steps from then on
 FIRST_STEP_FACTOR = 8.0  # the first step connects and compiles
 
 
@@ -42,7 +43,7 @@ def ops(shape: Shape, rank: int) -> list[Op]:
         gathers = () if stage == "first" else (Op("all_gather", stage, tuple(half)),) * 2
         inner = [*gathers, Op("all_reduce", stage, tuple(half))] if len(half) > 1 else []
         return [*inner, Op("all_reduce", "0", everyone)]
-    pair = rank // 2
+    pair = rank // 2  # `hybrid`: tensor parallel in pairs of ranks, data parallel between the pairs
     partners = tuple(member for member in everyone if member // 2 == pair)
     peers = tuple(member for member in everyone if member % 2 == rank % 2)
     inner = [Op("all_gather", f"tp{pair}", partners)] if len(partners) > 1 else []
@@ -81,41 +82,33 @@ class RankScript:
     def _step(self, step: int, script: Sequence[Op]) -> Generator[Instruction, None, bool]:
         """Yield the instructions of one step; return True if an exception of the step was swallowed."""
         strikes = [strike for strike in self.armed if strike.step == step and self._strikes_rank(strike)]
-        is_struck = bool(strikes)
         for strike in strikes:
-            if strike.what in LASTING:
+            if strike.what in IN_STEP:
                 yield Call(strike)
         factor = FIRST_STEP_FACTOR if step == 1 else 1.0
-        if is_struck:
-            yield from self._strikes(step, "loader_start")
-            yield from self._strikes(step, "data")
+        yield from self._strikes(step, "loader_start")
+        yield from self._strikes(step, "data")
         yield Spend("data", self._seconds(DATA_SHARE, "data", step))
         swallowed = [strike for strike in strikes if strike.what == "swallow"]
         if swallowed and swallowed[0].place in ("data", "forward"):
             return True
         forward, backward = self._seconds(FORWARD_SHARE, "forward", step), self._seconds(BACKWARD_SHARE, "", step)
-        if is_struck:
-            yield from self._strikes(step, "forward")
+        yield from self._strikes(step, "forward")
         yield Spend("forward", forward * factor)
-        if is_struck:
-            yield from self._strikes(step, "backward")
+        yield from self._strikes(step, "backward")
         yield Spend("backward", backward)
         for number, op in enumerate(script):
-            changed = [
-                strike for strike in strikes if strike.place == "collective" and strike.op % len(script) == number
-            ]
             if swallowed and number == 1 + swallowed[0].op % len(script):
                 return True
-            if changed:
-                yield from self._strikes(step, "collective", number, len(script))
-            if any(strike.what == "skip" for strike in changed):
+            in_collective = [strike for strike in strikes if strike.place == "collective"]
+            faults = {strike.what for strike in in_collective if strike.op % len(script) == number}
+            yield from self._strikes(step, "collective", number, len(script))
+            if "skip" in faults:
                 continue
-            size = 2 * BYTES if any(strike.what == "size" for strike in changed) else BYTES
-            yield Enter(op.op, op.group, op.members, size)
-            yield Spend("backward", self._seconds(0.02, "", step))
+            yield Enter(op.op, op.group, op.members, 2 * BYTES if "size" in faults else BYTES)
+            yield Spend("backward", self._seconds(OP_SHARE, "", step))
         yield Sync()
-        if is_struck:
-            yield from self._strikes(step, "optimizer")
+        yield from self._strikes(step, "optimizer")
         yield Spend("optimizer", self._seconds(OPTIMIZER_SHARE, "", step))
         return False
 
@@ -139,9 +132,12 @@ class RankScript:
             yield Enter("barrier", "0", everyone, 0, waits=True)
 
     def _strikes(self, step: int, place: str, number: int = 0, num_ops: int = 1) -> Iterator[Instruction]:
-        """Yield the instructions of the faults that strike this rank at this place."""
-        for strike in list(self.armed):
-            if (strike.step, strike.place) != (step, place) or strike.what in LASTING or not self._strikes_rank(strike):
+        """Yield the instructions of the faults that strike this rank at this place.
+
+        For place `collective`, `number` is the position of a collective in the step, which has `num_ops` of them.
+        """
+        for strike in self.armed:
+            if (strike.step, strike.place) != (step, place) or strike.what in IN_STEP or not self._strikes_rank(strike):
                 continue
             if place != "collective" or strike.op % num_ops == number:
                 yield from struck(strike, self.shape)
@@ -153,9 +149,9 @@ class RankScript:
     def _seconds(self, share: float, phase: str, step: int) -> float:
         """Return the time of a part of a step, with noise, and longer while a fault slows the rank."""
         seconds = self.shape.step_seconds
-        usual = seconds * share * self.draw.lognormvariate(0.0, self.shape.noise)
+        total = seconds * share * self.draw.lognormvariate(0.0, self.shape.noise)
         for strike in self.armed:
             if step >= strike.step and strike.place == phase and strike.what in ("slow", "jitter"):
-                turn = crc32(b"%d" % step) % self.shape.ranks if strike.what == "jitter" else strike.rank
-                usual += strike.amount * seconds if turn == self.rank else 0.0
-        return usual
+                slow_rank = crc32(b"%d" % step) % self.shape.ranks if strike.what == "jitter" else strike.rank
+                total += strike.amount * seconds if slow_rank == self.rank else 0.0
+        return total

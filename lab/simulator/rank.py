@@ -33,6 +33,29 @@ class Instant(NamedTuple):
     exposed_op: str | None = None  # the device waits for this operation; the code of the rank is in no collective
 
 
+class Span(NamedTuple):
+    """The time from `begin` to `end`, which may be infinite."""
+
+    begin: float
+    end: float
+
+
+class Stay(NamedTuple):
+    """A stay in an activity that has ended."""
+
+    end: float
+    activity: str
+    seconds: float
+
+
+class SentSignal(NamedTuple):
+    """A signal to a process."""
+
+    time: float
+    name: str
+    sender_pid: int
+
+
 class SimulatedStep(NamedTuple):
     """One finished step of a rank."""
 
@@ -57,19 +80,19 @@ class SimulatedRank:
     entered_at: list[float] = field(default_factory=list)  # the times of `entered`
     counts: dict[str, list[float]] = field(default_factory=dict)  # group → times at which it entered a collective
     issued: deque[Collective] = field(default_factory=lambda: deque(maxlen=32))
-    stays: list[tuple[float, str, float]] = field(default_factory=list)  # end, activity, seconds of each stay in it
+    stays: list[Stay] = field(default_factory=list)
     checkpoints: list[float] = field(default_factory=list)  # the times at which they ended
-    stops: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state T
-    sleeps: list[tuple[float, float]] = field(default_factory=list)  # begin and end of state D
+    stops: list[Span] = field(default_factory=list)  # in state T
+    sleeps: list[Span] = field(default_factory=list)  # in state D
     ended: float | None = None
     ending: ProcessEnd | None = None
     words_at: float | None = None  # when it left its last words, if any
-    token: int = 0  # a scheduled continuation with another token is void
+    token: int = 0  # a continuation that was scheduled with an earlier token is void
     deferred: bool = False  # a continuation came due while the process was stopped
     syncing: bool = False  # it waits until all its issued collectives are done
-    sender: int | None = None  # the pid that sent the first SIGTERM, if it came before the last words
-    late_sender: tuple[float, int] | None = None  # the first SIGTERM after the last words: its time and sender
-    pending_signal: tuple[str, int] | None = None  # name and sender of a signal to the stopped process
+    sender_pid: int | None = None  # of the first SIGTERM, if it came before the last words
+    late_signal: SentSignal | None = None  # the first SIGTERM, if it came after the last words
+    pending_signal: SentSignal | None = None  # it came while the process was stopped
     numbers: Counter[str] = field(default_factory=Counter)  # of the current step, by column
     total_sent_bytes: int = 0  # in all steps so far, in `SAME_SIZE_OPS`
 
@@ -83,7 +106,7 @@ class SimulatedRank:
 
     def at(self, time: float) -> Instant:
         """Return the state at that time."""
-        return self.history[max(0, bisect_right(self.history, time, key=_time) - 1)]
+        return self.history[max(0, bisect_right(self.history, time, key=lambda instant: instant.time) - 1)]
 
     def is_alive(self, time: float) -> bool:
         """Return True if the process ran at that time."""
@@ -91,11 +114,11 @@ class SimulatedRank:
 
     def stopped_since(self, time: float) -> float | None:
         """Return since when the process has been stopped at that time, or None."""
-        return next((begin for begin, end in self.stops if begin <= time < end), None)
+        return _begin_at(self.stops, time)
 
     def blocked_since(self, time: float) -> float | None:
         """Return since when the process has been in state D at that time, or None."""
-        return next((begin for begin, end in self.sleeps if begin <= time < end), None)
+        return _begin_at(self.sleeps, time)
 
     def sequences(self, time: float) -> dict[str, int]:
         """Return the number of collectives entered until that time, by group."""
@@ -115,7 +138,7 @@ class SimulatedRank:
         if now.activity == activity:
             return
         self._account(time)
-        self.stays.append((time, now.activity, time - now.activity_since))
+        self.stays.append(Stay(time, now.activity, time - now.activity_since))
         if now.activity == "checkpoint":
             self.checkpoints.append(time)
         self.numbers = Counter()  # the time since the last boundary belongs to no step
@@ -126,8 +149,7 @@ class SimulatedRank:
     def spend(self, time: float, phase: str) -> None:
         """Begin a phase of the current step."""
         self._account(time)
-        _, activity, activity_since, _, step, step_since, *_ = self.history[-1]
-        self.history.append(Instant(time, activity, activity_since, phase, step, step_since))
+        self.history.append(self.now._replace(time=time, phase=phase, inside=None, exposed_op=None))
 
     def wait(self, time: float) -> None:
         """Wait until the device has done the issued collectives; this time counts for the last of them."""
@@ -177,8 +199,9 @@ class SimulatedRank:
 
     def stop(self, time: float, seconds: float | None) -> None:
         """Stop the process, for ever if `seconds` is None."""
-        self.stops.append((time, inf if seconds is None else time + seconds))
+        self.stops.append(Span(time, inf if seconds is None else time + seconds))
 
 
-def _time(instant: Instant) -> float:
-    return instant.time
+def _begin_at(spans: list[Span], time: float) -> float | None:
+    """Return the begin of the first of these spans that contains the time, or None."""
+    return next((span.begin for span in spans if span.begin <= time < span.end), None)

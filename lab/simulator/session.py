@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from lab.drills.tally import Outcome
 from lab.simulator.composition import compose
 from lab.simulator.play import play
-from lab.simulator.verdict import RIGHT, Play
+from lab.simulator.verdict import AS_EXPECTED, Play
 from zmon.hub.acts import Policy
 
 
@@ -44,7 +44,7 @@ def line(play: Play) -> str:
 
 def as_it_should_be(play: Play) -> bool:
     """Return True for a play without any deviation."""
-    return play.result in RIGHT or play.skipped is not None
+    return play.result in AS_EXPECTED or play.skipped is not None
 
 
 @contextmanager

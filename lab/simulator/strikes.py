@@ -1,6 +1,6 @@
-"""The faults that a rank's own script causes. Pure.
+"""The instructions by which a fault strikes in the script of a rank. Pure.
 
-Faults from outside (signals, links, the owner) begin with a `Call` to the world.
+A fault from outside (a signal, a link, the owner) is a single `Call` to the world.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
 
 
 def _pause(strike: Strike, phase: str) -> Iterator[Instruction]:
+    """Yield the instructions of a rank that takes some seconds longer; the start of a loader is an activity."""
     if strike.place == "loader_start":
         yield Turn("loader_start")
     yield Spend(phase, strike.seconds or 0.0)
@@ -52,7 +53,7 @@ def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
         case "raise" | "raise_all":
             return raised(strike.type, strike.message, wrapped=shape.wraps)
         case "raise_hung":  # its exit handlers wait for ever
-            return replace(raised(strike.type, strike.message, wrapped=shape.wraps), leaving_seconds=inf)
+            return replace(raised(strike.type, strike.message, wrapped=shape.wraps), leaves="never")
         case "raise_wrapped":
             return raised(strike.type, strike.message, wrapped=True)
         case "no_rendezvous":

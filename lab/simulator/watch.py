@@ -28,9 +28,11 @@ STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
 CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
 JUMP_SECONDS = 60.0  # a clock that is set moves by at most this much
 AHEAD_SECONDS = 1.5  # flight records are gathered this long before the leases end
-AFTER_EVENT_SECONDS = 12.0  # the hub passes at its usual interval until this long after something happened
+# To save time, the hub passes less often later than this after a fault. In a job that stands still, the time between
+# two passes then is SPARSE_RATIO of the time since the fault.
+AFTER_FAULT_SECONDS = 12.0
+SPARSE_RATIO = 0.05
 UNEVEN_DETECTORS = ("straggler", "imbalance")
-SPARSE_RATIO = 0.05  # afterwards the time between two passes grows by this share of the time since then
 
 
 @dataclass(frozen=True)
@@ -49,8 +51,8 @@ class Watch:
     folder: Path
     policy: Policy | None = None  # of acts
     published: list[Published] = field(default_factory=list)
-    _steps_at: float = -1.0  # the hub asked for step records at this time
-    _changed_at: float = 0.0  # something happened at this time
+    _steps_at: float = -1.0  # the hub last asked for step records at this time
+    _struck_at: float = 0.0  # the time of the last fault before the latest pass
 
     def __post_init__(self) -> None:
         draw = self.world.draw
@@ -82,19 +84,22 @@ class Watch:
     def run(self, until: float) -> None:
         """Let the job run, and the hub pass, until that time."""
         while self.world.time < until:
-            suspected = self._pass() if self.world.time >= self._down_until else False
-            interval = ALERT_SECONDS if suspected else INTERVAL_SECONDS
-            since = self.world.time - self._changed_at
-            if self.world.is_still and since > AFTER_EVENT_SECONDS:
-                interval = max(interval, SPARSE_RATIO * since)
-            elif since > AFTER_EVENT_SECONDS:
-                interval = INTERVAL_SECONDS
-            if self.world.struck and self.world.struck[-1].time > self._changed_at:
-                self._changed_at = self.world.struck[-1].time
+            is_suspect = self._pass() if self.world.time >= self._down_until else False
+            interval = self._interval(is_suspect)
+            if self.world.struck:
+                self._struck_at = max(self._struck_at, self.world.struck[-1].time)
             self.world.run(min(until, self.world.time + interval))
 
+    def _interval(self, is_suspect: bool) -> float:
+        """Return the time to the next pass over a job that is suspect or not."""
+        interval = ALERT_SECONDS if is_suspect else INTERVAL_SECONDS
+        since = self.world.time - self._struck_at
+        if since <= AFTER_FAULT_SECONDS:
+            return interval
+        return max(interval, SPARSE_RATIO * since) if self.world.is_still else INTERVAL_SECONDS
+
     def _pass(self) -> bool:
-        """Make one pass; return True if a rank is suspected or a stall is open."""
+        """Make one pass; return True if the job is suspect."""
         time = self.world.time
         with_steps = time - self._steps_at >= STEPS_SECONDS
         if with_steps:
@@ -107,27 +112,28 @@ class Watch:
         windows = [window for agent in self.agents if (window := agent.window())]
         statuses = [agent.status() for agent in self.agents]
         jobs = [*snapshots(answers, silent, statuses, UNIX + time, windows)]
-        suspected = False
+        is_suspect = False
         for snapshot in jobs:
-            suspected |= self._judge(snapshot, answers)
+            is_suspect |= self._judge(snapshot, answers)
         self._record()
         if self._acts:
             self._acts.update(self._hub.journal.active(), jobs, UNIX + time)
-        return suspected
+        return is_suspect
 
     def _judge(self, snapshot: Snapshot, reports: Sequence[AgentReport]) -> bool:
-        """Let the hub judge one job, with flight records once it nearly stalls; return True if it looks suspect."""
+        """Let the hub judge one job, with flight records once all its leases nearly end; return True if it is suspect.
+
+        A job is suspect if a stall is open, or if a rank is dead, stopped or overdue.
+        """
         open_stalls = self._hub.journal.active_of(JOB, STALL)
         alive = [rank for rank in snapshot.ranks if rank.alive and rank.activity != "done"]
         state = self._hub.job_states.state_of(snapshot)
-        gather = open_stalls or (alive and all(map(_nearly_overdue, alive)))
+        needs_flights = open_stalls or (alive and all(map(_is_nearly_overdue, alive)))
         state.note_waiters(snapshot.ranks)
-        state.flights = self._flights(snapshot) if gather else {}
+        state.flights = self._flights(snapshot) if needs_flights else {}
         self._hub.judge.judge_job(snapshot, [*reports], UNIX + self.world.time)
-        suspects = [
-            rank for rank in snapshot.ranks if not rank.alive or rank.overdue_seconds > 0 or rank.stopped_seconds
-        ]
-        return bool(open_stalls or suspects)
+        ranks = snapshot.ranks
+        return bool(open_stalls) or any(not r.alive or r.overdue_seconds > 0 or r.stopped_seconds for r in ranks)
 
     def _flights(self, snapshot: Snapshot) -> dict[int, StandingObservation[FlightRecord]]:
         """Return the flight records of the living ranks; a stopped process does not answer."""
@@ -169,7 +175,7 @@ def _labels(finding: Finding) -> tuple[object, ...]:
     return finding.cause, finding.severity, finding.ranks, finding.hosts, finding.resolved is None
 
 
-def _nearly_overdue(state: RankState) -> bool:
+def _is_nearly_overdue(state: RankState) -> bool:
     """Return True if the lease of a rank ends so soon that flight records must be gathered now."""
     lease = state.lease_seconds
     elapsed = state.step_seconds if state.activity == "train" else state.activity_seconds

@@ -33,10 +33,10 @@ from lab.simulator.network import Network
 from lab.simulator.outside import strike_from_outside
 from lab.simulator.processes import Processes
 from lab.simulator.program import RankScript
-from lab.simulator.rank import SimulatedRank
+from lab.simulator.rank import SimulatedRank, Span
 from zmon.schema.rank import EnteredCollective
 
-ON_RANKS = ("kill", "stop", "term")  # these cannot strike a rank that is gone
+NEEDS_RANK = ("kill", "stop", "term")  # these cannot strike a rank that is gone
 TRANSFER_SHARE = 0.01  # of a step: the time of a collective's data
 
 
@@ -50,7 +50,7 @@ class Struck:
 
 @dataclass
 class World:
-    """All ranks of one job, and the time. `run` moves both."""
+    """All ranks of one job, and the time; `run` lets them go on."""
 
     composition: Composition
     time: float = 0.0
@@ -62,9 +62,9 @@ class World:
     def __post_init__(self) -> None:
         self.shape = self.composition.shape
         self.draw: Random = self.composition.random
-        self._order = itertools.count()
-        self._collectives: dict[tuple[str, int], Collective] = {}
-        self._met: set[int] = set()
+        self._order = itertools.count()  # of events at the same time
+        self._collectives: dict[tuple[str, int], Collective] = {}  # by group and sequence
+        self._met: set[int] = set()  # the ranks that reached the rendezvous
         self.network = Network(self.shape)
         self.launchers = Launchers(self)
         self.launch()
@@ -123,6 +123,7 @@ class World:
         self.schedule(after, lambda: self._advance(rank, token))
 
     def _advance(self, rank: SimulatedRank, token: int) -> None:
+        """Execute instructions of a rank until it must wait, unless it has ended or is stopped."""
         if rank.ended is not None or token != rank.token:
             return
         if rank.stopped_since(self.time) is not None:
@@ -154,7 +155,7 @@ class World:
                 rank.end_step(self.time)
             case Sleep(phase):
                 rank.spend(self.time, phase)
-                rank.sleeps.append((self.time, inf))
+                rank.sleeps.append(Span(self.time, inf))
                 return False
             case Leave(ending):
                 self.processes.leave(rank, ending)
@@ -174,11 +175,13 @@ class World:
             self.struck.append(Struck(strike, self.time))
 
     def _strike_later(self, strike: Strike) -> None:
-        if strike.what not in ON_RANKS or self.ranks[strike.rank].ended is None:
+        """Let a fault strike whatever the ranks do, unless its rank is gone."""
+        if strike.what not in NEEDS_RANK or self.ranks[strike.rank].ended is None:
             self._record(strike)
             strike_from_outside(self, strike)
 
     def _enter(self, rank: SimulatedRank, call: Enter) -> bool:
+        """Let a rank enter a collective; return True if it goes on at once, as on a GPU."""
         sequence = len(rank.counts.get(call.group, ())) + 1
         entry = EnteredCollective(call.op, call.group, sequence, call.num_bytes)
         waits = call.waits or self.shape.device == "cpu"
@@ -188,7 +191,7 @@ class World:
         collective.entries[rank.rank] = entry
         rank.issued.append(collective)
         if self.shape.watchdog_seconds:
-            self.schedule(self.shape.watchdog_seconds, partial(self.processes.watch, rank, collective))
+            self.schedule(self.shape.watchdog_seconds, partial(self.processes.abort_waiting, rank, collective))
         if error := self.processes.connection_error(collective, rank):
             self.processes.fail(rank, error)
             return False
@@ -197,6 +200,7 @@ class World:
         return not waits
 
     def _sync(self, rank: SimulatedRank) -> bool:
+        """Let a rank wait for the collectives that it issued; return True if all of them are done."""
         if all(collective.done_at is not None for collective in rank.issued):
             return True
         rank.wait(self.time)
@@ -214,6 +218,7 @@ class World:
         self.schedule(seconds, lambda: self._deliver(collective))
 
     def _deliver(self, collective: Collective) -> None:
+        """End a complete collective, unless a member is gone or stopped, or cannot be reached."""
         key = (collective.group, collective.sequence)
         members = [self.ranks[number] for number in collective.members]
         hosts = {rank.host for rank in members}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 import psutil
@@ -18,6 +18,9 @@ from zmon.schema.act import Intent
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
+
+if TYPE_CHECKING:
+    from lab.stage.launched import Launched
 
 JobKind = Literal["trainer", "ddp", "plain"]  # bundled trainer, DDP with zmon.attach(), job that does not import zmon
 LauncherName = Literal["torchrun", "mpirun", "spawn", "none"]  # see jobs/without_torchrun.py
@@ -72,31 +75,6 @@ class Shown(msgspec.Struct, frozen=True):
     confidence: float
 
 
-class Job(Protocol):
-    """A training job that a stage started."""
-
-    @property
-    def spec(self) -> JobSpec:
-        """The specification that the job was started from."""
-
-    @property
-    def folder(self) -> Path:
-        """The directory of the job, shared by all ranks: orders of the drill, checkpoints, logs."""
-
-    @property
-    def launchers(self) -> Sequence[int]:
-        """The pids of the torchrun processes; the first one starts rank 0."""
-
-    def exit_code(self) -> int | None:
-        """Return the exit code of the first launcher, or None while it runs."""
-
-    def signal(self, number: int, launcher: int = 0) -> None:
-        """Send a signal to the launcher with this index, as its owner would; nothing happens if it has ended."""
-
-    def end(self) -> None:
-        """End the job and all its processes, whatever state they are in; may be called twice."""
-
-
 class Stage(Protocol):
     """A running stack on which drills are played. `close` ends everything that it started."""
 
@@ -116,7 +94,7 @@ class Stage(Protocol):
     def policy(self) -> Path | None:
         """The policy by which zmon acts; None: it never acts."""
 
-    def start(self, spec: JobSpec) -> Job:
+    def start(self, spec: JobSpec) -> Launched:
         """Start a job and return at once, before it trains."""
 
     def findings(self, job_id: str | None, active: bool = True) -> list[Finding]:

@@ -51,7 +51,7 @@ def on_socket(path: Path) -> str:
     return f"unix://{urllib.parse.quote(str(path), safe='')}"
 
 
-# no proxy: a stage is on this machine
+# Without a proxy, because a stage is on this machine.
 _direct = urllib.request.build_opener(urllib.request.ProxyHandler({}), _UnixHandler)
 
 

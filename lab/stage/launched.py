@@ -20,7 +20,10 @@ END_SECONDS = 10.0  # time for all processes to end after SIGKILL
 
 
 class Launched:
-    """A job that a stage started: its torchrun processes, each in its own session, and its directory."""
+    """A job that a stage started: its torchrun processes, each in its own session, and its directory.
+
+    All ranks share the directory: it has the orders of the drill, checkpoints and logs.
+    """
 
     def __init__(self, spec: JobSpec, folder: Path, processes: Sequence[subprocess.Popen[bytes]]) -> None:
         self.spec, self.folder = spec, folder
@@ -31,7 +34,7 @@ class Launched:
 
     @property
     def launchers(self) -> tuple[int, ...]:
-        """The pids of the torchrun processes."""
+        """The pids of the torchrun processes; the first one starts rank 0."""
         return tuple(process.pid for process in self._processes)
 
     def exit_code(self) -> int | None:
@@ -43,7 +46,7 @@ class Launched:
         self._processes[launcher].send_signal(number)
 
     def end(self) -> None:
-        """End the job with SIGTERM, as its owner would, then kill the processes that are left."""
+        """End the job with SIGTERM, as its owner would, then kill what is left. It may be called twice."""
         if self._ended:
             return
         for launcher in self._processes:

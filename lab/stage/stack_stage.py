@@ -33,12 +33,11 @@ from zmon.schema.job import JobView
 from zmon.schema.rank import RankState
 from zmon.stack import find_program, password
 
-READY_SECONDS = 120.0
+READY_SECONDS = 120.0  # for all parts to be healthy, on a machine with much else to do
 END_SECONDS = 20.0
 APART_SECONDS = STORM_SECONDS / 2  # from an act to the next job, which needs some more seconds until its fault
-# Words that identify the command lines of the parts.
-WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}
-HEALTH = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
+COMMAND_WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}  # identify it
+HEALTH_PATHS = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
@@ -111,12 +110,17 @@ class StackStage:
             ledger.unlink()
         for folder in (data, *(ledger.parent for ledger in ledgers)):
             reset(folder, ALL)  # of a breaker; stops of a rule stay
-        for host in self._agent_hosts() if ledgers else ():
+        if ledgers:
+            self._restart_agents()
+
+    def _restart_agents(self) -> None:
+        """Kill the agents, which the supervisor starts again, and wait until they answer."""
+        for host in self._agent_hosts():
             agent = self.part("agent", host)
             agent.kill()
             agent.wait(END_SECONDS)
         deadline = time.monotonic() + READY_SECONDS
-        while ledgers and not self.is_healthy("agent") and time.monotonic() < deadline:
+        while not self.is_healthy("agent") and time.monotonic() < deadline:
             time.sleep(0.1)
 
     def job(self, job_id: str) -> JobView | None:
@@ -137,7 +141,7 @@ class StackStage:
 
     def part(self, part: PartName, host: str | None = None) -> psutil.Process:
         """Return the supervisor's child that runs this part. Raises PartFailed if there is none."""
-        words = f"--host {host or self._host} " if part == "agent" else WORDS[part]
+        words = f"--host {host or self._host} " if part == "agent" else COMMAND_WORDS[part]
         with contextlib.suppress(psutil.NoSuchProcess):
             for process in self.supervisor().children():
                 with contextlib.suppress(psutil.NoSuchProcess):
@@ -155,7 +159,7 @@ class StackStage:
         """Return True if a part answers its health check; `agent` means all agents."""
         urls = self._agents() if part == "agent" else [self.urls[part]]
         login = (password.USER, password.password(self.folder / "data")) if part == "alertmanager" else None
-        return all(client.is_healthy(url + HEALTH[part], login) for url in urls)
+        return all(client.is_healthy(url + HEALTH_PATHS[part], login) for url in urls)
 
     def close(self) -> None:
         """End the jobs, then the stack. An error at one of them does not keep the others from being ended."""

@@ -71,7 +71,7 @@ class Watched:
         return tuple(state_of(finding) for finding in reversed(self.findings(job_id, active=False)))
 
     def job(self, job_id: str) -> JobView | None:
-        """Return a watch's view of one job, or None."""
+        """Return the view that a watch has of one job, or None."""
         views = (client.job(hub, job_id) for job in self._of(job_id) for hub in self._daemons(job, HUB_SOCKET))
         return next((view for view in views if view is not None), None)
 
@@ -113,6 +113,7 @@ class Watched:
         shutil.rmtree(self._temporary, ignore_errors=True)
 
     def _of(self, job_id: str | None) -> list[Launched]:
+        """Return the job with this id, or all jobs if it is None."""
         return [job for job in self._jobs if job_id in (None, job.spec.job_id)]
 
     def _daemons(self, job: Launched, socket: str) -> Iterator[str]:

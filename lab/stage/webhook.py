@@ -12,9 +12,9 @@ from lab.stage import ReceivedPage
 
 
 class Webhook:
-    """An HTTP server on loopback, or on another address, that receives alerts until `close`."""
+    """An HTTP server on loopback that receives alerts until `close`."""
 
-    def __init__(self, address: str = "127.0.0.1") -> None:
+    def __init__(self) -> None:
         self._pages: list[ReceivedPage] = []
         store = self._store
 
@@ -27,8 +27,8 @@ class Webhook:
             def log_message(self, *_: object) -> None:
                 pass
 
-        self._server = ThreadingHTTPServer((address, 0), Handler)
-        self.url = f"http://{address}:{self._server.server_address[1]}/"
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def pages(self) -> list[ReceivedPage]:

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from lab.drills.acts import Blame, is_act, wrong_acts
 from lab.drills.random_verdict import deviation, outcome, result_of
-from lab.drills.score import TrueFault
+from lab.drills.truth import TrueFault
 from tests.lab.drills.test_random_verdict import EXITED
 from tests.lab.drills.test_score import ROW
 from zmon.schema.act import ACTED, ENFORCE, KILL_CULPRIT, Intent

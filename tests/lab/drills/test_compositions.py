@@ -10,9 +10,10 @@ import pytest
 from lab.drills.compositions import ELEMENTS, compose_drill
 from lab.drills.draw import job_spec
 from lab.drills.drill import Drill, Injection, Scene
-from lab.drills.score import TrueFault
+from lab.drills.truth import TrueFault, read_truth, recorded
 from lab.faults import together
-from lab.faults.together import ordered, read_truth, recorded, then
+from lab.faults.sabotage import ordered
+from lab.faults.together import then
 from lab.jobs import command
 from tests.build import rank_state
 from zmon.errors import ZmonError

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from lab.drills.random_verdict import deviation, outcome, result_of
-from lab.drills.score import TrueFault
+from lab.drills.truth import TrueFault
 from lab.stage import Shown
 from tests.lab.drills.test_score import ROW
 

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 from rich.console import Console
 
+from lab.drills.figures import NOTHING, Spread, confusion, false_pages_per_hour, shortfalls, spread
 from lab.drills.report import as_json, line, markdown, tables
-from lab.drills.score import NOTHING, DrillRow, Spread, alert_of, confusion, false_pages_per_hour, shortfalls, spread
+from lab.drills.score import DrillRow, alert_of
 
 ROW = DrillRow(
     "rank-killed", 0, 7, "ddp", 4, 0.02, proof="state", expected=("rank_exited",), rank=2, host="a",

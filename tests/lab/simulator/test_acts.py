@@ -7,7 +7,7 @@ from lab.simulator.composition import Composition, Shape, Strike
 from lab.simulator.observation import UNIX
 from lab.simulator.play import play
 from lab.simulator.session import line
-from lab.simulator.truth import truth
+from lab.simulator.truth import truth_of
 from zmon.hub.acts import read_policy
 
 SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
@@ -53,7 +53,7 @@ def test_without_a_policy_nothing_is_done():
 
 def test_blame_is_for_loud_faults_at_the_time_of_the_hub():
     strikes = [Strike("stop", 2, seconds=6.0), Strike("kill", 1), Strike("cancel", 0)]
-    truths = [truth(Composition(7, 0, SHAPE, (strike,)), strike, 5.0, is_watched=True) for strike in strikes]
+    truths = [truth_of(Composition(7, 0, SHAPE, (strike,)), strike, 5.0, is_watched=True) for strike in strikes]
     assert [(blame.time, blame.ranks, blame.heals) for blame in blames(truths)] == [
         (UNIX + 5.0, {2}, True),
         (UNIX + 5.0, {1}, False),

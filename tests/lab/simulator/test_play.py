@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from lab.drills.tally import NEVER
+from lab.drills.result import NEVER
 from lab.simulator.composition import Composition, Shape, Strike, compose
 from lab.simulator.play import play
 from lab.simulator.session import line, play_many
-from lab.simulator.truth import is_of_the_job, truth
+from lab.simulator.truth import is_true_without_a_fault, truth_of
 from tests.build import finding
 
 SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
@@ -119,10 +119,10 @@ def test_uneven_steps_of_a_noisy_job_are_no_finding_about_the_pause_of_a_host():
 def test_noise_of_a_job_is_a_finding_about_no_fault_but_jitter(noise, is_ordinary):
     shape = Shape(noise=0.3)
     strike = Strike(noise)
-    truths = [truth(Composition(7, 0, shape, (strike,)), strike, 1.0, is_watched=True)]
+    truths = [truth_of(Composition(7, 0, shape, (strike,)), strike, 1.0, is_watched=True)]
     uneven = finding(cause="compute_jitter", ranks=(), hosts=())
-    assert is_of_the_job(shape, truths, uneven) is is_ordinary
-    assert not is_of_the_job(SHAPE, truths, uneven)
+    assert is_true_without_a_fault(shape, truths, uneven) is is_ordinary
+    assert not is_true_without_a_fault(SHAPE, truths, uneven)
 
 
 def test_fault_that_never_strikes_is_skipped_with_its_reason():
