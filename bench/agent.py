@@ -15,8 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import daemon, free_port, ranks_running
+from bench.processes import daemon, ranks_running
 from bench.rows import MIB_PER_BYTE, PERCENT, Row
+from lab.jobs.without_torchrun import free_port
 
 RANKS = 8
 SCRAPE_SECONDS = 2.0

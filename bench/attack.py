@@ -26,9 +26,10 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import child, free_port, ranks_running
+from bench.processes import child, ranks_running
 from bench.rows import MIB_PER_BYTE, table_line
 from lab.faults.sabotage import wait_until
+from lab.jobs.without_torchrun import free_port
 
 # Clients that send half a request, that send a body of 100 MB, and that ask for large answers.
 HALF, BODIES, READERS = 1100, 10, 50

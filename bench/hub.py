@@ -24,8 +24,9 @@ from typing import Any
 import psutil
 
 from bench.cluster import RANKS_PER_AGENT, serve
-from bench.processes import daemon, free_port, spawn
+from bench.processes import daemon, spawn
 from bench.rows import MIB_PER_BYTE, PERCENT, table_line
+from lab.jobs.without_torchrun import free_port
 
 _HEADS = (
     "ranks", "agents", "pass, CPU", "pass, wall", "slowest", "CPU a rank", "of a core", "players", "received",

@@ -16,8 +16,9 @@ import yaml
 from bench.dashboard import fake_hub, victoria
 from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
-from bench.processes import child, daemon, free_port, spawn, wait_for_answer
+from bench.processes import child, daemon, spawn, wait_for_answer
 from dashboards.rules.render import rendered
+from lab.jobs.without_torchrun import free_port
 
 UNEVALUATED = "1y"  # interval, far longer than the benchmark; the view `armed` only needs the rules to be loaded
 EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"

@@ -17,8 +17,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.device import Device
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import TrainedRank, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import TrainedRank
 from zmon import probe
 from zmon.agent import evidence
 from zmon.agent.worker_socket import worker_socket
@@ -71,7 +71,7 @@ def main(folder: str, key: str, parallelism: str, steps: str) -> None:
     device.finish()
     record = _trained_rank()  # while the process group exists, as the agent does
     dist.destroy_process_group()
-    write(folder, rank(), record)
+    write_record(folder, record)
 
 
 def _trained_rank() -> TrainedRank:
