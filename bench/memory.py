@@ -21,12 +21,10 @@ def measure(repeats: int) -> list[Row]:
         without += run_job("ddp", 2, _SECONDS, 0.0, "computes", NEVER)
     rows = []
     for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
-        costs = [rank["memory"][kind] for rank in watched]
         baseline = statistics.median(rank["memory"][kind] for rank in without)
+        added = statistics.median(rank["memory"][kind] for rank in watched) - baseline
         rows.append(Row(f"memory of a rank, {name}, without zmon", baseline * MIB_PER_BYTE, "MiB"))
-        rows.append(
-            Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - baseline) * MIB_PER_BYTE, "MiB")
-        )
+        rows.append(Row(f"memory of a rank, {name}, added by zmon", added * MIB_PER_BYTE, "MiB"))
     for part in ("import", "attach"):
         seconds = statistics.median(rank[f"{part}_seconds"] for rank in watched)
         rows.append(Row(f"start: {part}, with torch loaded", seconds * 1000, "ms"))

@@ -105,7 +105,7 @@ class Kit:
         """Run one of the kit's jobs in a setting until it ends. Raises JobFailed and OutOfTime."""
         folder = self.new_folder()
         seconds = self.seconds_left(seconds)
-        run_job(folder, f"{JOBS}.{name}", setting.key, *arguments, seconds=seconds, ranks=setting.num_ranks)
+        run_job(folder, JOBS, name, setting.key, *arguments, seconds=seconds, ranks=setting.num_ranks)
         return FinishedJob(folder, setting.num_ranks)
 
 

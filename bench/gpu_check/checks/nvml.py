@@ -59,7 +59,7 @@ def compare_values(source: GpuSource, command: str, pid: int, load: Callable[[],
 @contextlib.contextmanager
 def load_gpu(folder: Path, seconds: float) -> Iterator[psutil.Process]:
     """Load the first GPU by a process that ends with the block. Raises JobFailed if it does not work in time."""
-    with child(sys.executable, "-m", f"{JOBS}.load", str(folder), log=folder / "log") as process:
+    with child(sys.executable, "-m", JOBS, str(folder), "load", log=folder / "log") as process:
         deadline = time.monotonic() + seconds
         while not (folder / "0.json").exists():
             if not is_alive(process):

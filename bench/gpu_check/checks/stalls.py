@@ -89,7 +89,7 @@ def watch_job(folder: Path, setting: Setting) -> Iterator[Watch]:
         daemon("agent", *agent_options, log=folder / AGENT_LOG),
         daemon("hub", *hub_options, log=folder / HUB_LOG),
     ):
-        job = start_job(folder, f"{JOBS}.endless", setting.key, ranks=setting.num_ranks)
+        job = start_job(folder, JOBS, "endless", setting.key, ranks=setting.num_ranks)
         try:
             yield Watch(job, agent, hub)
         finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 import torch
@@ -44,7 +43,3 @@ def _process_bytes() -> int | None:
         return nvidia_smi.process_bytes(os.getpid())
     except nvidia_smi.SmiFailed:
         return None
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -21,7 +21,3 @@ def main(folder: str, _: str, steps: str) -> None:
         torch.cuda.synchronize()
     has_events = probe.current is not None and probe.current.device is not None
     write_record(folder, TrainedRank(has_events))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

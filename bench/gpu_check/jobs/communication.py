@@ -7,7 +7,6 @@ waits for it.
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -91,7 +90,3 @@ def _expected(op: str, wait_seconds: float) -> OverlapSteps:
     """Return the record of a rank that waits this long for the collective if no kernel hides the wait."""
     steps = tuple(HiddenStep(ratio, max(0.0, wait_seconds * (1 - ratio))) for ratio in _KERNEL_RATIOS)
     return OverlapSteps(op, wait_seconds, steps)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from bench.gpu_check.jobs.joining import join
 from bench.gpu_check.jobs.parallel import Parallelism, make_train_step
 
@@ -18,7 +16,3 @@ def main(_: str, key: str) -> None:
         step()
         device.busy(_KERNEL_SECONDS)
         device.finish()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

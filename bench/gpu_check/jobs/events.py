@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -35,7 +34,3 @@ def main(folder: str, key: str) -> None:
     times = tuple({phase: device.seconds(*marks) for phase, marks in step.items()} for step in steps)
     has_events = probe.current is not None and probe.current.device is not None
     write_record(folder, TimedKernels(times, host_seconds, device.seconds(first, last), has_events))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

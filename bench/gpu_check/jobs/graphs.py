@@ -6,7 +6,6 @@ whole step, the optimizer is in the graph, so zmon sees the end of a step while 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import torch
@@ -102,7 +101,3 @@ def _capture(training: TwoPartTraining, part: str) -> Callable[[], None]:
             training.update()
 
     return step
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

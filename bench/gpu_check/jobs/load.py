@@ -1,12 +1,11 @@
 """Loads the first GPU until the process is ended: matrix products, and copies from and to the host.
 
-The check starts it as `-m bench.gpu_check.jobs.load FOLDER`. After each round it writes the work so far, as rank 0.
+It is one process without torchrun. After each round, it writes the work so far as the record of rank 0.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
 from pathlib import Path
 
 import torch
@@ -40,7 +39,3 @@ def totals(rounds: int) -> LoadTotals:
     """Return the work of this many rounds."""
     operations = 2.0 * _WIDTH**3 * _NUM_PRODUCTS  # a product multiplies and adds
     return LoadTotals(rounds * _RECEIVED_BYTES, rounds * _SENT_BYTES, rounds * operations, _DTYPE)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 import time
 
 import zmon
@@ -69,7 +68,3 @@ def main(folder: str, key: str, rounds: str) -> None:
                 costs[mode].append(seconds)
     switch.to(ProbeMode.EVENTS)
     write_record(folder, MarkCosts({mode: tuple(values) for mode, values in costs.items()}, switch.has_events))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

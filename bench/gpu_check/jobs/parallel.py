@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -89,7 +88,3 @@ def _trained_rank() -> TrainedRank:
         if not record.num_pending or time.monotonic() > deadline:
             return TrainedRank(has_events, record.last, record.num_pending)
         time.sleep(_ASK_SECONDS)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -6,7 +6,6 @@ synchronize; it covers torch's operators, but neither events nor collectives.
 
 from __future__ import annotations
 
-import sys
 import time
 
 import torch
@@ -84,7 +83,3 @@ def main(folder: str, key: str) -> None:
     device.finish()
     dist.destroy_process_group()
     write_record(folder, SubmittedSteps(_KERNEL_SECONDS, watched_seconds, absent_seconds, num_dropped, error))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -42,18 +42,10 @@ NEEDS_2 = "this machine has 1 GPU, and this needs 2"
 RUNS = ""  # in place of the reason why a setting is not run; a setting that does not apply is absent
 
 SITUATIONS = {  # machine, seconds, and the reason of each setting
-    "no GPU": (
-        WITHOUT_GPU,
-        60.0,
-        {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: RUNS},
-    ),
+    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: RUNS}),
     "one GPU": (WITH_GPU, 60.0, {ONE_RANK: RUNS, GPU_EACH: NEEDS_2}),
     "two GPUs": (TWO_GPUS, 60.0, {ONE_RANK: RUNS, GPU_EACH: RUNS}),
-    "after the time limit": (
-        WITHOUT_GPU,
-        0.0,
-        {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: OUT_OF_TIME},
-    ),
+    "after the time limit": (WITHOUT_GPU, 0.0, {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: OUT_OF_TIME}),
 }
 
 

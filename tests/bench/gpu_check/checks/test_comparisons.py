@@ -109,9 +109,10 @@ def test_collectives_in_the_report_are_those_of_the_rank_that_differs():
 
 @pytest.mark.parametrize(("events", "outcome"), [(6e-6, PASSED), (90e-6, FAILED)])
 def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
-    costs = MarkCosts(dict(zip(ProbeMode, ((1e-6,) * 9, (99e-6,) * 9, (events,) * 9), strict=True)), True)
+    by_mode = {ProbeMode.ABSENT: (1e-6,) * 9, ProbeMode.HOST_CLOCK: (99e-6,) * 9, ProbeMode.EVENTS: (events,) * 9}
+    costs = MarkCosts(by_mode, device_events=True)
     assert [result.outcome for result in cost.compare_marks(costs)] == [MEASURED, outcome]
-    assert failures(cost.compare_marks(MarkCosts(costs.by_mode, False))) == ["cost of a mark"]  # without events
+    assert failures(cost.compare_marks(MarkCosts(by_mode, device_events=False))) == ["cost of a mark"]  # without events
 
 
 @pytest.mark.parametrize(
