@@ -39,12 +39,12 @@ _TIMED_CALLS = 100
 
 @dataclass(frozen=True)
 class Block:
-    """The seconds per step of a block: wall-clock, CPU time of the main thread, and overhead that zmon reports."""
+    """A block of steps. Times are the mean seconds of a step."""
 
     mode: str
     wall: float
-    processor: float
-    reported: float
+    processor: float  # CPU time of the main thread
+    reported: float  # overhead that zmon reports
 
 
 def filler(fill_mode: str, device: Device) -> Fill:

@@ -47,7 +47,6 @@ class Job:
     ranks: int
     step_seconds: float
     editions: tuple[str, ...]
-    fill_mode: str = "computes"
 
 
 JOBS = (
@@ -108,7 +107,7 @@ def measure(seconds: float) -> Iterator[str]:
                         continue
                     env = {"PYTHONPATH": str(previous)}
                 print(f"  {job.title}, {job.ranks} ranks, {edition} …", file=sys.stderr, flush=True)
-                results = run_job(job.kind, job.ranks, seconds, job.step_seconds, job.fill_mode, *MODES, env=env)
+                results = measure_job(job.kind, job.ranks, seconds, job.step_seconds, *MODES, env=env)
                 yield from (_line((f"{job.title}, {job.ranks}", edition, *cells(cost))) for cost in costs(results))
 
 
@@ -146,13 +145,12 @@ def trimmed_mean(differences: np.ndarray) -> Interval:
     return Interval(float(_trimmed(differences)), float(low), float(high))
 
 
-def run_job(
-    kind: str, ranks: int, seconds: float, step_seconds: float, fill_mode: str, *modes: str,
-    env: dict[str, str] | None = None,
-) -> Results:  # fmt: skip
+def measure_job(
+    kind: str, ranks: int, seconds: float, step_seconds: float, *modes: str, env: dict[str, str] | None = None
+) -> Results:
     """Run the job to its end, with its own box directory; return the measurements of its ranks."""
     limit = _START_SECONDS + 5 * seconds + _WARM_UP_STEPS * _MAX_STEP_SECONDS
-    arguments = (kind, str(seconds), str(step_seconds), fill_mode, *modes)
+    arguments = (kind, str(seconds), str(step_seconds), "computes", *modes)
     return run_ranks("bench.job", *arguments, seconds=limit, ranks=ranks, env=env)
 
 

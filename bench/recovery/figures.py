@@ -25,7 +25,6 @@ MOMENTS: Mapping[str, str] = {
     "regained": "lost steps again",
 }
 _FEWEST = 3  # faults: fewer have no interval
-CLOCKWORK = "https://clockwork.io/blog/keeping-distributed-training-running-through-failures"
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -91,10 +90,6 @@ def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
     yield (
         f"Medians of seconds; an empty phase is part of the next one. At one in {EVERY_SECONDS:g} s, the ratio is 1 + "
         f"lost seconds ÷ {EVERY_SECONDS:g}, which is exact as long as recoveries do not overlap."
-    )
-    yield (
-        f"Others publish minutes of one run under faults: 3,000 steps on 64 H200, a fault every 2,700 to 4,500 s, took "
-        f"405 (TorchPass), 818 (restart from checkpoints) and 930 (TorchFT): {CLOCKWORK}"
     )
 
 
