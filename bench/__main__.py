@@ -7,19 +7,17 @@ It prints numbers but does not check them, because they depend on the machine an
 
 from __future__ import annotations
 
-import argparse
-import os
 import statistics
 
 from bench.agent import SCRAPE_SECONDS, Cost, costs
-from bench.rows import MIB_PER_BYTE, PERCENT, table_line
+from bench.rows import MIB_PER_BYTE, PERCENT, load_line, parser_of, table_line
 
 _HEADS = ("ranks", "clients", "of a core", "÷ first", "resident", "scrape, median", "slowest", "series", "per rank")
 
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="seconds of each measurement (30)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 8, 16], help="ranks on the node (1 8 16)")
     arguments = parser.parse_args()
@@ -30,21 +28,15 @@ def main() -> None:
         for clients, cost in zip(("Prometheus", "and a hub"), costs(arguments.seconds, ranks), strict=True):
             first = first or cost
             print(table_line(_cells(ranks, clients, cost, first), _HEADS), flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def _cells(ranks: int, clients: str, cost: Cost, first: Cost) -> tuple[str, ...]:
     return (
-        str(ranks),
-        clients,
-        f"{cost.cpu_ratio * PERCENT:.2f} %",
-        f"{cost.cpu_ratio / first.cpu_ratio:.1f} ×",
-        f"{cost.resident_bytes * MIB_PER_BYTE:.1f} MiB",
-        f"{statistics.median(cost.scrape_seconds) * 1000:.1f} ms",
-        f"{max(cost.scrape_seconds) * 1000:.1f} ms",
-        str(cost.num_series),
-        str(cost.num_rank_series),
-    )
+        str(ranks), clients, f"{cost.cpu_ratio * PERCENT:.2f} %", f"{cost.cpu_ratio / first.cpu_ratio:.1f} ×",
+        f"{cost.resident_bytes * MIB_PER_BYTE:.1f} MiB", f"{statistics.median(cost.scrape_seconds) * 1000:.1f} ms",
+        f"{max(cost.scrape_seconds) * 1000:.1f} ms", str(cost.num_series), str(cost.num_rank_series),
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -15,8 +15,9 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import daemon, free_port, ranks_running
+from bench.processes import cpu_seconds, daemon, ranks_running
 from bench.rows import MIB_PER_BYTE, PERCENT, Row
+from lab.jobs.without_torchrun import free_port
 
 RANKS = 8
 SCRAPE_SECONDS = 2.0
@@ -65,7 +66,7 @@ def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
     time.sleep(_SETTLE_SECONDS)
     scrapes = []
     page = ""
-    cpu_before = sum(process.cpu_times()[:2])
+    cpu_before = cpu_seconds(process)
     begin = time.monotonic()
     while (elapsed := time.monotonic() - begin) < seconds:
         scrape_begin = time.perf_counter()
@@ -73,7 +74,7 @@ def _watch(process: psutil.Process, port: int, seconds: float) -> Cost:
             page = answer.read().decode()
         scrapes.append(time.perf_counter() - scrape_begin)
         time.sleep(min(SCRAPE_SECONDS, max(seconds - elapsed, 0.0)))
-    cpu_ratio = (sum(process.cpu_times()[:2]) - cpu_before) / (time.monotonic() - begin)
+    cpu_ratio = (cpu_seconds(process) - cpu_before) / (time.monotonic() - begin)
     series = [line for line in page.splitlines() if line[0] != "#"]
     return Cost(
         cpu_ratio=cpu_ratio,

@@ -9,7 +9,6 @@ time of /metrics, and files and memory of the daemon at most and at the end.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
 import os
@@ -26,32 +25,24 @@ from pathlib import Path
 
 import psutil
 
-from bench.processes import child, free_port, ranks_running
-from bench.rows import MIB_PER_BYTE, table_line
+from bench.processes import child, ranks_running
+from bench.rows import MIB_PER_BYTE, load_line, parser_of, table_line
 from lab.faults.sabotage import wait_until
+from lab.jobs.without_torchrun import free_port
 
-# Clients that send half a request, that send a body of 100 MB, and that ask for large answers.
-HALF, BODIES, READERS = 1100, 10, 50
-AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
-HUB_PATHS = ("/api/v1/findings", "/api/v1/incidents", "/metrics", "/api/v1/jobs")
+_HALF = 1100  # clients that send half a request
+_BODIES = 10  # clients that send a body of 100 MB
+_READERS = 50  # clients that ask for large answers
+_AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
+_HUB_PATHS = ("/api/v1/findings", "/api/v1/incidents", "/metrics", "/api/v1/jobs")
 _ASK_SECONDS = 0.1  # between two scrapes
 _TIMEOUT_SECONDS = 10.0  # Prometheus' own
 _START_SECONDS = 30.0
-_RECOVERY_SECONDS = 60.0
+_MAX_SECONDS = 60.0  # for the finding, and for the recovery of the daemons
 _OWN_FILES = 16  # a daemon opens and closes some itself
 _HEADS = (
-    "daemon",
-    "scrapes",
-    "failed",
-    "p50",
-    "p99",
-    "slowest",
-    "files",
-    "at the end",
-    "resident",
-    "at the end",
-    "log",
-)
+    "daemon", "scrapes", "failed", "p50", "p99", "slowest", "files", "at the end", "resident", "at the end", "log",
+)  # fmt: skip
 
 
 @dataclass
@@ -61,13 +52,13 @@ class Attacked:
     process: psutil.Process
     url: str
     log: Path
+    files_before: int  # open before the attack
     scrape_seconds: list[float] = field(default_factory=list)
-    failures: list[str] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)  # of scrapes
     most_files: int = 0  # open at the same time
     most_bytes: int = 0  # of resident memory
-    end_files: int = 0  # when last looked at
-    end_bytes: int = 0
-    files_before: int = 0  # the attack
+    end_files: int = 0  # open when `look` was called last
+    end_bytes: int = 0  # of resident memory, at the same time
 
     def scrape(self) -> None:
         """Get /metrics once, and look at the files and the memory of the daemon."""
@@ -78,22 +69,19 @@ class Attacked:
         except OSError as error:
             self.failures.append(f"{time.monotonic() - begin:.1f} s: {error}")
         self.scrape_seconds.append(time.monotonic() - begin)
-        self._look()
-        self.most_files, self.most_bytes = max(self.most_files, self.end_files), max(self.most_bytes, self.end_bytes)
+        self.look()
 
-    def has_recovered(self) -> bool:
-        """Look once more, and return True if the connections of the attackers are closed."""
-        self._look()
-        return self.has_closed_files
+    def look(self) -> None:
+        """Note the open files and the memory of the daemon."""
+        self.end_files = self.process.num_fds()
+        self.end_bytes = int(self.process.memory_info().rss)
+        self.most_files = max(self.most_files, self.end_files)
+        self.most_bytes = max(self.most_bytes, self.end_bytes)
 
     @property
     def has_closed_files(self) -> bool:
-        """True if the daemon, when last looked at, had about as many open files as before the attack."""
+        """True if the daemon had, when `look` was called last, about as many open files as before the attack."""
         return self.end_files <= self.files_before + _OWN_FILES
-
-    def _look(self) -> None:
-        self.end_files = self.process.num_fds()
-        self.end_bytes = int(self.process.memory_info().rss)
 
 
 @dataclass(frozen=True)
@@ -109,59 +97,64 @@ class Outcome:
 @contextlib.contextmanager
 def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
     """Run an agent and a hub, which may open `files` files each; yield both."""
-    urls = [f"http://127.0.0.1:{free_port()}" for _ in range(2)]
-    commands = [
-        ["agent", "--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent")],
-        ["hub", "--agents", urls[0], "--data-dir", str(folder / "hub")],
-    ]
+    agent_port, hub_port = free_port(), free_port()
+    agent_url, hub_url = (f"http://127.0.0.1:{port}" for port in (agent_port, hub_port))
+    agent_options = ("--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent"), "--port", str(agent_port))
+    hub_options = ("--agents", agent_url, "--data-dir", str(folder / "hub"), "--port", str(hub_port))
     limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", sys.executable, "-m", "zmon")
-    attacked = []
-    with contextlib.ExitStack() as stack:
-        for command, url in zip(commands, urls, strict=True):
-            log = folder / f"{command[0]}.log"
-            process = child(*limited, *command, "--port", url.rsplit(":", 1)[1], log=log)
-            attacked.append(Attacked(stack.enter_context(process), url, log))
-        wait_until(lambda: list_of(f"{urls[1]}/api/v1/jobs"), _START_SECONDS)
-        yield attacked[0], attacked[1]
+    agent_log, hub_log = folder / "agent.log", folder / "hub.log"
+    with (
+        child(*limited, "agent", *agent_options, log=agent_log) as agent,
+        child(*limited, "hub", *hub_options, log=hub_log) as hub,
+    ):
+        wait_until(lambda: list_of(f"{hub_url}/api/v1/jobs"), _START_SECONDS)
+        yield Attacked(agent, agent_url, agent_log, agent.num_fds()), Attacked(hub, hub_url, hub_log, hub.num_fds())
 
 
-def attack(
-    folder: Path, seconds: float, num_ranks: int, files: int = 1024, half: int = HALF, readers: int = READERS
-) -> Outcome:
+def attack(folder: Path, seconds: float, num_ranks: int, files: int = 1024) -> Outcome:
     """Attack both daemons for this time, and until the death of a rank is reported, but for a minute at most.
 
     Then wait until the daemons have recovered, for another minute at most.
     """
     with ranks_running(folder, num_ranks) as pids, daemons(folder, files) as (agent, hub):
-        for daemon in (agent, hub):
-            daemon.files_before = daemon.process.num_fds()
         begin = time.monotonic()
-        killed_at = 0.0
+        killed_at = None
         finding_seconds = None
         attackers = {
-            name: _attackers(daemon.url, half, readers, paths)
-            for name, daemon, paths in (("agent", agent, AGENT_PATHS), ("hub", hub, HUB_PATHS))
+            name: _attackers(daemon.url, paths)
+            for name, daemon, paths in (("agent", agent, _AGENT_PATHS), ("hub", hub, _HUB_PATHS))
         }
         try:
-            while (elapsed := time.monotonic() - begin) < (seconds if finding_seconds else _RECOVERY_SECONDS):
+            while (elapsed := time.monotonic() - begin) < (seconds if finding_seconds else _MAX_SECONDS):
                 for daemon in (agent, hub):
                     daemon.scrape()
-                if not killed_at and elapsed > seconds / 3:
-                    os.kill(pids[-1], signal.SIGKILL)
-                    killed_at = time.monotonic()
-                if killed_at and finding_seconds is None and list_of(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
+                if killed_at is None:
+                    if elapsed > seconds / 3:
+                        os.kill(pids[-1], signal.SIGKILL)
+                        killed_at = time.monotonic()
+                elif finding_seconds is None and list_of(f"{hub.url}/api/v1/findings?active=1&evidence=0"):
                     finding_seconds = time.monotonic() - killed_at
                 time.sleep(_ASK_SECONDS)
         finally:
             for process in attackers.values():
                 process.terminate()
         statuses = {name: json.loads(process.communicate()[0]) for name, process in attackers.items()}
-        wait_until(lambda: agent.has_recovered() and hub.has_recovered(), _RECOVERY_SECONDS)
+        _wait_until_recovered(agent, hub)
         return Outcome(agent, hub, finding_seconds, statuses)
 
 
-def _attackers(url: str, half: int, readers: int, paths: Sequence[str]) -> subprocess.Popen[bytes]:
-    numbers = (str(number) for number in (half, BODIES, readers))
+def _wait_until_recovered(*daemons: Attacked) -> None:
+    """Wait until the daemons have closed the connections of the attackers, for a minute at most."""
+    deadline = time.monotonic() + _MAX_SECONDS
+    for daemon in daemons:
+        daemon.look()
+        while not daemon.has_closed_files and time.monotonic() < deadline:
+            time.sleep(_ASK_SECONDS)
+            daemon.look()
+
+
+def _attackers(url: str, paths: Sequence[str]) -> subprocess.Popen[bytes]:
+    numbers = map(str, (_HALF, _BODIES, _READERS))
     return subprocess.Popen([sys.executable, "-m", "bench.attackers", url, *numbers, *paths], stdout=subprocess.PIPE)
 
 
@@ -176,7 +169,7 @@ def list_of(url: str) -> list[object]:
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=30.0, help="seconds of the attack (30)")
     parser.add_argument("--ranks", type=int, default=8, help="ranks on the node (8)")
     parser.add_argument("--files", type=int, default=1024, help="open files that each daemon may have (1024)")
@@ -189,7 +182,7 @@ def main() -> None:
     for name, statuses in outcome.statuses.items():
         print(f"the attackers of the {name}: " + ", ".join(f"{text} {n}" for text, n in sorted(statuses.items())))
     finding = "none" if outcome.finding_seconds is None else f"{outcome.finding_seconds:.1f} s"
-    print(f"killed rank to finding: {finding} (load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(f"killed rank to finding: {finding} {load_line()}")
 
 
 def _cells(daemon: Attacked) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
 """Clients that misbehave, all in one process: `python -m bench.attackers URL HALF BODIES READERS PATH…`.
 
 HALF clients send half a request and wait. BODIES clients send a body of 100 MB, which no endpoint of zmon takes.
-READERS clients ask for large answers, and one in ten of them does not take its answer. Each begins again whenever its
-connection is closed, until SIGTERM. The process then prints how often each status was answered, as JSON.
+READERS clients ask for large answers, and one in ten of them does not read its answer. Every client begins again when
+its connection is closed, until SIGTERM. The process then prints how often each status was answered, as JSON.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import resource
 import signal
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from urllib.parse import urlsplit
 
 _BODY_BYTES = 100 << 20
 _PIECE = bytes(1 << 18)
-# A client begins again after this time: the test is about what clients hold, not about how fast they come.
+# A client begins again after this time: the attack is the connections that clients hold, not the rate of requests.
 _PAUSE_SECONDS = {"half": 3.0, "body": 3.0, "large": 0.1}
-_SLOW_READERS = 10  # one reader in ten does not take its answer
+_SLOW_READERS = 10  # one reader in ten does not read its answer
+_SLOW_SECONDS = 3600.0  # for which it keeps the connection
 _EXTRA_FILES = 200  # open files beside the connections
 
 
 class Attack:
-    """All clients, and what they were answered."""
+    """All clients, and the statuses of the answers."""
 
     def __init__(self, url: str, paths: Sequence[str]) -> None:
         parts = urlsplit(url)
@@ -36,7 +38,7 @@ class Attack:
         self._paths = itertools.cycle(paths)
         self.statuses: Counter[str] = Counter()
 
-    async def half(self) -> None:
+    async def send_half_request(self) -> None:
         """Send half a request, and wait until the server closes the connection."""
         reader, writer = await self._connect(f"GET {next(self._paths)} HTTP/1.1\r\nHost: {self._host}\r\nX-")
         try:
@@ -45,7 +47,7 @@ class Attack:
         finally:
             writer.transport.abort()
 
-    async def body(self) -> None:
+    async def send_large_body(self) -> None:
         """Send a body of 100 MB."""
         reader, writer = await self._connect(
             f"POST {next(self._paths)} HTTP/1.1\r\nHost: {self._host}\r\nContent-Length: {_BODY_BYTES}\r\n\r\n"
@@ -59,13 +61,13 @@ class Attack:
         finally:
             writer.transport.abort()
 
-    async def large(self, slow: bool) -> None:
+    async def read_large_answer(self, is_slow: bool) -> None:
         """Ask for a large answer."""
         reader, writer = await self._connect(f"GET {next(self._paths)} HTTP/1.0\r\nHost: {self._host}\r\n\r\n")
         try:
             status = (await reader.readline()).split(b" ")[1].decode()
-            if slow:
-                await asyncio.sleep(3600)
+            if is_slow:
+                await asyncio.sleep(_SLOW_SECONDS)
             while await reader.read(1 << 20):
                 pass
             self.statuses[f"large {status}"] += 1
@@ -81,21 +83,19 @@ class Attack:
     async def run(self, half: int, bodies: int, readers: int) -> None:
         """Run all clients until SIGTERM."""
 
-        async def again(kind: str, number: int) -> None:
+        async def again(kind: str, client: Callable[[], Awaitable[None]]) -> None:
             while True:
                 try:
-                    if kind == "half":
-                        await self.half()
-                    elif kind == "body":
-                        await self.body()
-                    else:
-                        await self.large(slow=number % _SLOW_READERS == 0)
+                    await client()
                 except (OSError, IndexError, asyncio.IncompleteReadError):
                     self.statuses[f"{kind} cut"] += 1
                 await asyncio.sleep(_PAUSE_SECONDS[kind])
 
-        kinds = [*["half"] * half, *["body"] * bodies, *["large"] * readers]
-        tasks = [asyncio.create_task(again(kind, number)) for number, kind in enumerate(kinds)]
+        tasks = [asyncio.create_task(again("half", self.send_half_request)) for _ in range(half)]
+        tasks += [asyncio.create_task(again("body", self.send_large_body)) for _ in range(bodies)]
+        for number in range(readers):
+            reader = partial(self.read_large_answer, is_slow=number % _SLOW_READERS == 0)
+            tasks.append(asyncio.create_task(again("large", reader)))
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         await stop.wait()

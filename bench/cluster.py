@@ -12,6 +12,7 @@ import random
 import time
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from aiohttp import web
 
@@ -25,7 +26,8 @@ from zmon.web.server import json_response
 
 RANKS_PER_AGENT = 8
 STEP_SECONDS = 0.25
-_KINDS = 64  # ranks of a kind have the same steps; kinds differ in computation and communication
+_MAX_STEPS = 8  # in one report
+_NUM_KINDS = 64  # ranks of a kind have the same steps; kinds differ in computation and communication
 _OPS = ("all_to_all", "all_reduce", "all_gather", "reduce_scatter")
 _NAMES = (
     STEP, "samples", "lookups", *(f"phase_{phase}" for phase in PHASES),
@@ -34,13 +36,20 @@ _NAMES = (
 _SOURCES = ("boxes", "gpu", "nic", "rdma", "tcp", "host", "storage", "cgroup", "clock", "kernel", "processes")
 
 
+class StoppedRank(NamedTuple):
+    """The rank that is stopped now."""
+
+    rank: int
+    since: float  # on the monotonic clock
+
+
 class Cluster:
     """The agents of one job, with eight ranks each."""
 
     def __init__(self, num_ranks: int) -> None:
         self._num_ranks = num_ranks
         self._begin = time.monotonic()
-        self._stopped: tuple[int, float] | None = None  # the stopped rank, and when it stopped
+        self._stopped: StoppedRank | None = None
         self._changes = 0  # ranks stopped and continued so far
         self._changed = asyncio.Event()
         self._sent_bytes = 0  # in reports
@@ -63,13 +72,13 @@ class Cluster:
 
     async def strike(self, request: web.Request) -> web.Response:
         """Stop a rank."""
-        self._stopped = int(request.match_info["rank"]), time.monotonic()
+        self._stopped = StoppedRank(int(request.match_info["rank"]), time.monotonic())
         return self._report_change()
 
     async def go_on(self, request: web.Request) -> web.Response:
         """Let the stopped rank go on."""
         if self._stopped is not None:
-            self._begin += time.monotonic() - self._stopped[1]
+            self._begin += time.monotonic() - self._stopped.since  # the steps go on where they stopped
             self._stopped = None
         return self._report_change()
 
@@ -84,7 +93,7 @@ class Cluster:
         return web.Response(text=str(self._sent_bytes))
 
     async def get_snapshot(self, request: web.Request) -> web.Response:
-        """Answer like an agent: its ranks, its host, and the steps since the last request, at most the last eight."""
+        """Answer like an agent: its ranks, its host, and the steps since the last request, at most _MAX_STEPS."""
         agent, since = int(request.match_info["agent"]), int(request.query.get("since", -1))
         if request.headers.get("Accept") == CONTENT_TYPE:
             body = self.packed_report(agent, since, request.query.get("known", ""))
@@ -100,12 +109,12 @@ class Cluster:
         return pack(self.report(agent, since), known)
 
     def report(self, agent: int, since: int) -> AgentReport:
-        """Return the report of an agent: its ranks, its host, and the steps since the last one, at most eight."""
+        """Return the report of an agent: its ranks, its host, and the steps since the last one, at most _MAX_STEPS."""
         done = self._steps_done()
         ranks = tuple(self._rank(agent * RANKS_PER_AGENT + local, done) for local in range(RANKS_PER_AGENT))
-        fresh = range(max(since, done - 8) + 1, done + 1) if since >= 0 else range(0)
+        fresh = range(max(since, done - _MAX_STEPS) + 1, done + 1) if since >= 0 else range(0)
         uids = tuple(rank.run_uid for rank in ranks)
-        steps = replace(_steps(fresh, agent % (_KINDS // RANKS_PER_AGENT)), run_uids=uids)
+        steps = replace(_steps(fresh, agent % (_NUM_KINDS // RANKS_PER_AGENT)), run_uids=uids)
         return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": (steps,)}, done)
 
     async def get_suspects(self, request: web.Request) -> web.Response:
@@ -115,8 +124,9 @@ class Cluster:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(float(request.query.get("wait", 0))):
                     await self._changed.wait()
-        is_local = self._stopped is not None and self._stopped[0] // RANKS_PER_AGENT == agent
-        suspects = [{"job_id": "bench", "rank": self._stopped[0]}] if is_local and self._stopped else []
+        suspects = []
+        if self._stopped is not None and self._stopped.rank // RANKS_PER_AGENT == agent:
+            suspects = [{"job_id": "bench", "rank": self._stopped.rank}]
         return json_response({"schema": 1, "version": self._changes, "suspects": suspects})
 
     async def get_evidence(self, request: web.Request) -> web.Response:
@@ -126,7 +136,7 @@ class Cluster:
     def _steps_done(self) -> int:
         if self.elapsed is not None:
             return int(self.elapsed / STEP_SECONDS)
-        until = self._stopped[1] if self._stopped else time.monotonic()
+        until = self._stopped.since if self._stopped else time.monotonic()
         return int((until - self._begin) / STEP_SECONDS)
 
     def _rank(self, rank: int, done: int) -> RankState:
@@ -134,15 +144,15 @@ class Cluster:
                         steps=done, local_rank=rank % RANKS_PER_AGENT, world_size=self._num_ranks)  # fmt: skip
         if self._stopped is None:
             return state
-        elapsed = time.monotonic() - self._stopped[1]
-        if rank == self._stopped[0]:
+        elapsed = time.monotonic() - self._stopped.since
+        if rank == self._stopped.rank:
             state = replace(state, process_state="T", stopped_seconds=elapsed)
             return replace(state, step_seconds=elapsed, state_seconds=elapsed)
         in_flight = InFlight("all_to_all", "0", 301, 4096, elapsed)
         return replace(state, in_flight=in_flight, step_seconds=elapsed, state_seconds=elapsed)
 
 
-@lru_cache(8 * _KINDS)
+@lru_cache(8 * _NUM_KINDS)
 def _steps(numbers: range, kind: int) -> Steps:
     """Return the steps of the ranks of an agent, made once for all agents of a kind."""
     kinds = range(kind * RANKS_PER_AGENT, (kind + 1) * RANKS_PER_AGENT)
@@ -152,7 +162,7 @@ def _steps(numbers: range, kind: int) -> Steps:
 
 
 def _row(number: int, kind: int) -> tuple[int, ...]:
-    draw = random.Random(number * _KINDS + kind)
+    draw = random.Random(number * _NUM_KINDS + kind)
     phases = [round(30_000_000 * draw.uniform(0.9, 1.1)) for _ in PHASES]
     received = [draw.randrange(10_000_000) for _ in _OPS]
     exposed = [10_000_000] * len(_OPS)

@@ -33,17 +33,13 @@ class Shape:
 
     def config(self) -> RunConfig:
         """Return the configuration of the trainer; other keys have the values of the preset demo."""
-        return apply_changes(
-            demo(),
-            [
-                {
-                    "embedding": {"rows": [self.rows] * self.tables, "dim": self.dim},
-                    "model": {"dense_features": DENSE_FEATURES, "bottom": list(self.bottom), "top": list(self.top)},
-                    "train": {"global_batch": self.global_batch},
-                    "synthetic": {"shortest_bag": self.pooling, "longest_bag": self.pooling},
-                }
-            ],
-        )
+        changes = {
+            "embedding": {"rows": [self.rows] * self.tables, "dim": self.dim},
+            "model": {"dense_features": DENSE_FEATURES, "bottom": list(self.bottom), "top": list(self.top)},
+            "train": {"global_batch": self.global_batch},
+            "synthetic": {"shortest_bag": self.pooling, "longest_bag": self.pooling},
+        }
+        return apply_changes(demo(), [changes])
 
     def layers(self) -> Iterator[tuple[int, int]]:
         """Yield (in, out) of all matrices, bottom MLP first."""

@@ -2,15 +2,13 @@
 
     python -m bench.first_nan [--injections N] [--kinds KIND…] [--seed S]
 
-In each round one rank has one NaN, or an infinite number, in a batch of a random step. The boxes are read ten times a
-second, as an agent reads them, and the detector judges what it sees each time. A round is right if the first finding
-and the last one name the rank, and a step at most 2 away. Takes two minutes for each kind.
+In each round one rank has one NaN, or an infinite number, in a batch of a random step. Ten times a second, the boxes
+are read as an agent reads them, and the detector judges their content. A round is right if the first finding and the
+last one name the rank, and the last one names a step at most 2 away. Each kind takes two minutes.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
 import tempfile
 import time
 from collections import Counter
@@ -18,12 +16,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
+from typing import Literal
 
 import msgspec
 
 from bench.first_nan_job import JOBS, Injected
 from bench.ranks import BOXES, JobFailed, last_lines, start_job
-from bench.rows import PERCENT, table_line
+from bench.rows import PERCENT, load_line, parser_of, table_line
 from zmon.agent.sources.boxes import Boxes
 from zmon.detectors import ALL
 from zmon.job.reported_values import ReportedValues
@@ -33,11 +32,17 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 
 RANKS = 4
+Result = Literal[
+    "right",  # the rank and about the step
+    "unnamed",  # a finding that names no rank
+    "wrong",  # another rank or another step
+    "silent",  # no finding
+]
 _DETECTOR = next(detector for detector in ALL if detector.name == "divergence")
-_LOOK_SECONDS = 0.1  # between two looks at the boxes
-_MAX_SECONDS = 1.0  # for a finding after the last step
-_ROUND_SECONDS = 60.0  # a job is aborted if no round ends within this time
-_STEPS_AWAY = 2
+_LOOK_SECONDS = 0.1  # between two readings of the boxes
+_MAX_FINDING_SECONDS = 1.0  # after the last step
+_MAX_ROUND_SECONDS = 60.0  # a job whose round takes longer is aborted
+_MAX_STEPS_AWAY = 2
 _HEADS = ("job", "rounds", "right", "rank and step", "exact step", "unnamed", "wrong", "silent", "steps until named")
 
 
@@ -50,20 +55,21 @@ class Round:
     last: Finding | None
 
     @property
-    def result(self) -> str:
-        """One of `right`, `unnamed`, `wrong`, `silent`."""
+    def result(self) -> Result:
+        """The comparison of the findings with the injection."""
         if self.first is None or self.last is None:
             return "silent"
         if not self.first.ranks or not self.last.ranks:
             return "unnamed"
-        is_rank = {self.first.ranks, self.last.ranks} == {(self.injected.rank,)}
-        return "right" if is_rank and abs(self.steps_away) <= _STEPS_AWAY else "wrong"
+        if {self.first.ranks, self.last.ranks} != {(self.injected.rank,)} or self.steps_away is None:
+            return "wrong"
+        return "right" if abs(self.steps_away) <= _MAX_STEPS_AWAY else "wrong"
 
     @property
-    def steps_away(self) -> int:
-        """The steps between the injection and the step that the last finding names."""
-        evidence = _evidence(self.last)
-        return _STEPS_AWAY + 1 if not isinstance(evidence.first_step, int) else evidence.first_step - self.injected.step
+    def steps_away(self) -> int | None:
+        """The steps from the injection to the step that the last finding names; None if it names none."""
+        first_step = _evidence(self.last).first_step
+        return first_step - self.injected.step if isinstance(first_step, int) else None
 
 
 def _evidence(finding: Finding | None) -> DivergenceEvidence:
@@ -71,14 +77,14 @@ def _evidence(finding: Finding | None) -> DivergenceEvidence:
 
 
 class Watch:
-    """Looks at the boxes of one job as an agent does, and judges them as a hub does."""
+    """Reads the boxes of one job as an agent does, and judges their content as a hub does."""
 
     def __init__(self, root: Path) -> None:
         self._boxes = Boxes(root, "node-a")
         self._reported = ReportedValues()
 
     def finding(self) -> Finding | None:
-        """Look at all boxes, and return the detector's finding."""
+        """Read all boxes, and return the detector's finding."""
         self._boxes.scan()
         ranks = newest_attempt(state for _, state in self._boxes.ranks())
         if len(ranks) < RANKS:
@@ -96,23 +102,30 @@ def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:
             watch = Watch(folder / BOXES)
             last_step = 0
             for number in range(1, injections + 1):
-                first = finding = injected = None
-                deadline = time.monotonic() + _ROUND_SECONDS
-                until = deadline
-                while time.monotonic() < until and not (injected and first):
-                    time.sleep(_LOOK_SECONDS)
-                    injected = injected or _done(folder, number)
-                    if injected and until == deadline:
-                        until = time.monotonic() + _MAX_SECONDS
-                    finding = _later(watch.finding(), last_step)
-                    first = first or finding
-                if injected is None:
+                round_ = _watch_round(watch, folder, number, last_step)
+                if round_ is None:
                     raise JobFailed(f"{kind}: round {number} does not end:\n{last_lines(folder)}")
-                yield Round(injected, first, _later(watch.finding(), last_step))
-                last_step = injected.step
+                yield round_
+                last_step = round_.injected.step
                 (folder / "read").write_text(str(number))
         finally:
             job.end()
+
+
+def _watch_round(watch: Watch, folder: Path, number: int, last_step: int) -> Round | None:
+    """Watch until the round has ended and has a finding, or could have one; return None if it does not end."""
+    first = None
+    deadline = time.monotonic() + _MAX_ROUND_SECONDS
+    while (injected := _done(folder, number)) is None:
+        if time.monotonic() > deadline:
+            return None
+        first = first or _later(watch.finding(), last_step)
+        time.sleep(_LOOK_SECONDS)
+    deadline = time.monotonic() + _MAX_FINDING_SECONDS
+    while first is None and time.monotonic() < deadline:
+        first = _later(watch.finding(), last_step)
+        time.sleep(_LOOK_SECONDS)
+    return Round(injected, first, _later(watch.finding(), last_step))
 
 
 def _later(finding: Finding | None, step: int) -> Finding | None:
@@ -121,6 +134,7 @@ def _later(finding: Finding | None, step: int) -> Finding | None:
 
 
 def _done(folder: Path, number: int) -> Injected | None:
+    """Return the injection of a round that has ended, else None."""
     try:
         injected = msgspec.json.decode((folder / "done").read_bytes(), type=Injected)
     except FileNotFoundError:
@@ -130,7 +144,7 @@ def _done(folder: Path, number: int) -> Injected | None:
 
 def main() -> None:
     """Measure and print the table, and each round that is not right."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--injections", type=int, default=100, help="rounds of each kind of job (100)")
     parser.add_argument("--kinds", nargs="+", choices=tuple(JOBS), default=tuple(JOBS), help="only these jobs")
     parser.add_argument("--seed", type=int, default=1, help="seed of ranks and steps (1)")
@@ -142,22 +156,20 @@ def main() -> None:
         for round_ in played:
             if round_.result != "right":
                 print(f"  {round_.result}: {round_.injected}: {round_.last.summary if round_.last else 'no finding'}")
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
     number = Counter(round_.result for round_ in played)
     right = [round_ for round_ in played if round_.result == "right"]
-    steps = [n for round_ in right if isinstance(n := _evidence(round_.first).num_steps, int)]
+    steps_to_finding = [_evidence(round_.first).num_steps for round_ in right]
+    steps = [num_steps for num_steps in steps_to_finding if isinstance(num_steps, int)]
     return (
-        kind,
-        str(len(played)),
-        str(number["right"]),
-        f"{number['right'] / len(played) * PERCENT:.1f} %",
+        kind, str(len(played)), str(number["right"]), f"{number['right'] / len(played) * PERCENT:.1f} %",
         f"{sum(round_.steps_away == 0 for round_ in right) / len(played) * PERCENT:.1f} %",
         *(str(number[result]) for result in ("unnamed", "wrong", "silent")),
         f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -31,26 +31,26 @@ from trainer.scale.run import Run, open_source
 from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-BEFORE = 40  # the most steps before the bad one
-AFTER = 14  # the steps from the bad one on
-WIDTH = 32
+_FIRST_BAD_STEP, _LAST_BAD_STEP = 3, 39  # between which the bad step of a round is drawn
+_STEPS_AFTER = 14  # from the bad step on
+_WIDTH, _SAMPLES = 32, 8
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """A NaN that a rank had, with its step; `number` counts them."""
+    """A NaN in a batch of a rank."""
 
-    number: int
+    number: int  # of the round, from 1 on
     rank: int
-    step: int
+    step: int  # that counts the steps of all rounds
 
 
 @dataclass
 class Job:
-    """The part that all kinds of jobs share. Random numbers are equal on all ranks, except for `pace`."""
+    """The part that all kinds of jobs share."""
 
     world: World
-    draw: random.Random
-    pace: random.Random
+    draw: random.Random  # has the same numbers on all ranks
+    pace: random.Random  # has other numbers on each rank
     steps: int = 0  # finished in this process
 
     def pause(self) -> None:
@@ -58,7 +58,7 @@ class Job:
         time.sleep(self.pace.uniform(0.001, 0.006))
 
     def spoil(self, numbers: torch.Tensor, is_bad: bool) -> torch.Tensor:
-        """Replace one number of the batch."""
+        """Replace one number of a bad batch. `draw` is used for every batch, so that it stays equal on all ranks."""
         place = self.draw.randrange(numbers.numel())
         value = self.draw.choice((float("nan"), float("inf")))
         if is_bad:
@@ -69,8 +69,11 @@ class Job:
 Play = Callable[[int, int], None]  # trains; gets the bad step, from 1 on in this round, and its rank
 
 
-def layers(job: Job, model: nn.Module, no_sync: Callable[[bool], Any], reports: bool) -> Play:
-    """Return a function that trains a model of a few layers, in half of the rounds with two batches in each step."""
+def layers(job: Job, model: nn.Module, set_sync: Callable[[bool], object], reports: bool) -> Play:
+    """Return a function that trains a model of a few layers, in half of the rounds with two batches in each step.
+
+    `set_sync` says whether the next backward pass all-reduces the gradients: only that of the last batch does.
+    """
     initial = [parameter.detach().clone() for parameter in model.parameters()]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 
@@ -80,12 +83,12 @@ def layers(job: Job, model: nn.Module, no_sync: Callable[[bool], Any], reports: 
                 parameter.copy_(value)
         optimizer.state.clear()
         num_batches = job.draw.choice((1, 2))
-        for step in range(1, bad_step + AFTER):
+        for step in range(1, bad_step + _STEPS_AFTER):
             bad_batch = job.draw.randrange(num_batches)
             for number in range(num_batches):
                 is_bad = (step, job.world.rank, number) == (bad_step, bad_rank, bad_batch)
-                no_sync(number + 1 < num_batches)
-                loss = model(job.spoil(torch.randn(8, WIDTH), is_bad)).square().mean()
+                set_sync(number + 1 == num_batches)
+                loss = model(job.spoil(torch.randn(_SAMPLES, _WIDTH), is_bad)).square().mean()
                 loss.backward()
             job.pause()
             optimizer.step()
@@ -99,17 +102,17 @@ def layers(job: Job, model: nn.Module, no_sync: Callable[[bool], Any], reports: 
 
 def small_model() -> nn.Sequential:
     """Return a model without BatchNorm, whose statistics no gradient repairs."""
-    return nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.GELU(), nn.Linear(WIDTH, 1))
+    return nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.GELU(), nn.Linear(_WIDTH, 1))
 
 
 def ddp(job: Job) -> Play:
     """Return a function that trains with DistributedDataParallel. Rank 0 reports its losses."""
     model = DistributedDataParallel(small_model())
 
-    def no_sync(is_off: bool) -> None:
-        model.require_backward_grad_sync = not is_off  # as its context `no_sync` does
+    def set_sync(is_on: bool) -> None:
+        model.require_backward_grad_sync = is_on  # as its context `no_sync` does
 
-    return layers(job, model, no_sync, reports=True)
+    return layers(job, model, set_sync, reports=True)
 
 
 def fsdp2(job: Job) -> Play:
@@ -117,7 +120,7 @@ def fsdp2(job: Job) -> Play:
     model = small_model()
     for layer in (model[0], model[2], model):
         fully_shard(layer)
-    return layers(job, model, lambda is_off: None, reports=False)
+    return layers(job, model, lambda is_on: None, reports=False)  # it reduces the gradients of every batch
 
 
 @dataclass(frozen=True)
@@ -144,7 +147,7 @@ def bundled(job: Job) -> Play:
     """Return a function that trains with the bundled trainer. A round is a run of its own."""
 
     def play(bad_step: int, bad_rank: int) -> None:
-        steps = bad_step + AFTER - 1
+        steps = bad_step + _STEPS_AFTER - 1
         train = TrainConfig(steps=steps, global_batch=64, stop_at_nan=False, progress_every=1_000_000)
         config = RunConfig(EmbeddingConfig(rows=(100,) * 8, dim=8, kernel="torch"), train)
         Run(config, job.world, SpoiledSource(open_source(config, job.world), job, bad_step, bad_rank)).train()
@@ -166,12 +169,12 @@ def main(folder: str, kind: str, injections: str, seed: str) -> None:
     job = Job(world, random.Random(seed), random.Random(f"{seed} {world.rank}"))
     play = JOBS[kind](job)
     for number in range(1, int(injections) + 1):
-        base = job.steps
-        bad_step = job.draw.randrange(3, BEFORE)
+        steps_before = job.steps
+        bad_step = job.draw.randint(_FIRST_BAD_STEP, _LAST_BAD_STEP)
         bad_rank = job.draw.randrange(world.size)
         play(bad_step, bad_rank)
         if world.rank == 0:
-            hand_over(Path(folder), Injected(number, bad_rank, base + bad_step))
+            hand_over(Path(folder), Injected(number, bad_rank, steps_before + bad_step))
         dist.barrier()
     dist.destroy_process_group()
 

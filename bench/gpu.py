@@ -8,7 +8,6 @@ numbers but does not check them.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -17,7 +16,7 @@ import torch.distributed as dist
 
 from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
-from bench.rows import PERCENT, Row, lines
+from bench.rows import PERCENT, Row, lines, parser_of
 from trainer import loop
 from trainer.batch import Batch, Loaded
 from trainer.loader import Extent, Loader
@@ -132,7 +131,7 @@ def _time_call(call: Callable[[], object], times: int, clock: Clock) -> float:
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=100, help="steps of each measurement (100)")
     arguments = parser.parse_args()
     if not torch.cuda.is_available():

@@ -9,10 +9,8 @@ findings in quiet minutes, in which nothing happens.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import json
-import os
 import statistics
 import tempfile
 import time
@@ -24,8 +22,10 @@ from typing import Any
 import psutil
 
 from bench.cluster import RANKS_PER_AGENT, serve
-from bench.processes import daemon, free_port, spawn
-from bench.rows import MIB_PER_BYTE, PERCENT, table_line
+from bench.processes import cpu_seconds, daemon, spawn
+from bench.rows import MIB_PER_BYTE, PERCENT, load_line, parser_of, table_line
+from lab.faults.sabotage import wait_until
+from lab.jobs.without_torchrun import free_port
 
 _HEADS = (
     "ranks", "agents", "pass, CPU", "pass, wall", "slowest", "CPU a rank", "of a core", "players", "received",
@@ -34,7 +34,8 @@ _HEADS = (
 _SETTLE_SECONDS = 25.0  # the windows over steps are full after this time
 _MAX_START_SECONDS = 120.0
 _MAX_FINDING_SECONDS = 30.0
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = 0.5  # between two requests
+_FINDING_LOOK_SECONDS = 0.05  # the same, while the delay of a finding is measured
 _QUIET_LOOK_SECONDS = 5.0
 
 
@@ -42,8 +43,8 @@ _QUIET_LOOK_SECONDS = 5.0
 class Passes:
     """The passes of a hub over some time, and what they cost."""
 
-    walls: tuple[float, ...]  # seconds of each pass
-    cpu_seconds: float  # of the hub, for each pass
+    pass_seconds: tuple[float, ...]  # of each pass, by the wall clock
+    cpu_seconds: float  # of the hub, for one pass
     cpu_ratio: float  # share of one core that the hub used
     players_cpu_ratio: float
     bytes_per_second: float  # of the agents' reports
@@ -55,24 +56,24 @@ class RunningHub:
 
     process: psutil.Process
     url: str
-    cluster: str  # the URL of the cluster
-    players: psutil.Process  # which simulates all agents
+    cluster_url: str
+    players: psutil.Process  # simulates all agents
 
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=20.0, help="seconds of each measurement (20)")
     parser.add_argument("--quiet", type=float, default=0.0, help="quiet minutes of each cluster (0)")
     parser.add_argument(
         "--ranks", type=int, nargs="+", default=[64, 256, 1024, 4096, 16384], help="ranks of the cluster"
     )
     arguments = parser.parse_args()
-    print("ranks step every 250 ms, the hub polls every second")
+    print("ranks step every 250 ms, the hub waits a second between two passes")
     print(table_line(_HEADS, _HEADS), flush=True)
     for num_ranks in arguments.ranks:
         print(table_line(measure(num_ranks, arguments.seconds, arguments.quiet), _HEADS), flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, ...]:
@@ -84,16 +85,16 @@ def measure(num_ranks: int, seconds: float, quiet_minutes: float) -> tuple[str, 
         _wait_for_job(running, num_ranks)
         time.sleep(_SETTLE_SECONDS)
         passes = _watch(running, seconds)
-        false = _quiet_findings(running, quiet_minutes * 60) if quiet_minutes else None
+        num_false = _quiet_findings(running, quiet_minutes * 60) if quiet_minutes else None
         resident = running.process.memory_info().rss
         finding_seconds = _seconds_to_finding(running, num_ranks // 2)
     return (
         str(num_ranks), str(num_ranks // RANKS_PER_AGENT), f"{passes.cpu_seconds * 1000:.0f} ms",
-        f"{statistics.median(passes.walls) * 1000:.0f} ms", f"{max(passes.walls) * 1000:.0f} ms",
+        f"{statistics.median(passes.pass_seconds) * 1000:.0f} ms", f"{max(passes.pass_seconds) * 1000:.0f} ms",
         f"{passes.cpu_seconds / num_ranks * 1e6:.0f} us", f"{passes.cpu_ratio * PERCENT:.0f} %",
         f"{passes.players_cpu_ratio * PERCENT:.0f} %", f"{passes.bytes_per_second / 1e6:.2f} MB/s",
         f"{resident * MIB_PER_BYTE:.0f} MiB", "none" if finding_seconds is None else f"{finding_seconds:.2f} s",
-        "-" if false is None else str(false),
+        "-" if num_false is None else str(num_false),
     )  # fmt: skip
 
 
@@ -113,13 +114,14 @@ def running_hub(num_ranks: int) -> Iterator[RunningHub]:
 
 def _wait_for_job(running: RunningHub, num_ranks: int) -> None:
     """Wait until the hub has seen all ranks."""
-    end = time.monotonic() + _MAX_START_SECONDS
-    while time.monotonic() < end:
+
+    def has_seen_all() -> bool:
         with contextlib.suppress(OSError):
-            if [job["ranks_seen"] for job in _get(f"{running.url}/api/v1/jobs")["jobs"]] == [num_ranks]:
-                return
-        time.sleep(0.5)
-    raise SystemExit(f"the hub has not seen {num_ranks} ranks within {_MAX_START_SECONDS:.0f} s")
+            return [job["ranks_seen"] for job in _get(f"{running.url}/api/v1/jobs")["jobs"]] == [num_ranks]
+        return False
+
+    if not wait_until(has_seen_all, _MAX_START_SECONDS):
+        raise SystemExit(f"the hub has not seen {num_ranks} ranks within {_MAX_START_SECONDS:.0f} s")
 
 
 def post(url: str) -> None:
@@ -138,17 +140,21 @@ def _watch(running: RunningHub, seconds: float) -> Passes:
     """Watch the passes from the end of one pass to the end of a pass at least `seconds` later."""
     walls: list[float] = []
     last, _ = _wait_for_pass(running.url, -1.0)
-    before = _cpu_seconds(running)
+    hub_before, players_before = cpu_seconds(running.process), cpu_seconds(running.players)
     begin = time.monotonic()
-    sent = _sent_bytes(running)
+    sent_before = _sent_bytes(running)
     while time.monotonic() - begin < seconds:
         last, wall = _wait_for_pass(running.url, last)
         walls.append(wall)
     elapsed = time.monotonic() - begin
-    hub, players = (now - earlier for now, earlier in zip(_cpu_seconds(running), before, strict=True))
+    hub_seconds = cpu_seconds(running.process) - hub_before
     return Passes(
-        tuple(walls), hub / len(walls), hub / elapsed, players / elapsed, (_sent_bytes(running) - sent) / elapsed,
-    )  # fmt: skip
+        pass_seconds=tuple(walls),
+        cpu_seconds=hub_seconds / len(walls),
+        cpu_ratio=hub_seconds / elapsed,
+        players_cpu_ratio=(cpu_seconds(running.players) - players_before) / elapsed,
+        bytes_per_second=(_sent_bytes(running) - sent_before) / elapsed,
+    )
 
 
 def _wait_for_pass(url: str, last: float) -> tuple[float, float]:
@@ -162,12 +168,8 @@ def _wait_for_pass(url: str, last: float) -> tuple[float, float]:
         time.sleep(_LOOK_SECONDS)
 
 
-def _cpu_seconds(running: RunningHub) -> tuple[float, float]:
-    return sum(running.process.cpu_times()[:2]), sum(running.players.cpu_times()[:2])
-
-
 def _sent_bytes(running: RunningHub) -> int:
-    with urllib.request.urlopen(f"{running.cluster}/sent_bytes", timeout=10) as answer:
+    with urllib.request.urlopen(f"{running.cluster_url}/sent_bytes", timeout=10) as answer:
         return int(answer.read())
 
 
@@ -184,12 +186,12 @@ def _quiet_findings(running: RunningHub, seconds: float) -> int:
 def _seconds_to_finding(running: RunningHub, rank: int) -> float | None:
     """Stop a rank, and return the time until the finding about it; None if there is none within 30 s."""
     stopped_at = time.monotonic()
-    post(f"{running.cluster}/strike/{rank}")
+    post(f"{running.cluster_url}/strike/{rank}")
     while (elapsed := time.monotonic() - stopped_at) < _MAX_FINDING_SECONDS:
         findings = _get(f"{running.url}/api/v1/findings?active=1")["findings"]
         if any(finding["ranks"] == [rank] for finding in findings):
             return elapsed
-        time.sleep(0.05)
+        time.sleep(_FINDING_LOOK_SECONDS)
     return None
 
 

@@ -9,7 +9,6 @@ normal step waits for data, 75 % computes, and 10 % are collectives.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -17,27 +16,26 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from bench.cluster import RANK
-from bench.rows import table_line
-from bench.straggler import Columns, sample
+from bench.rows import parser_of, table_line
+from bench.straggler import PASS_SECONDS, Columns, sample, steps_between_samples
 from zmon.detectors import ALL
 from zmon.detectors.suppression import suppress
-from zmon.hub import HubConfig
 from zmon.job.baseline import BaselineLearner
 from zmon.job.history import History
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.measures import ns
 
 _HEADS = ("job", "ranks", "step", "lost", "quiet", "info", "warning", "right cause", "names a rank", "first finding")
-_DATA, _COMPUTING, _GROUP = 0.15, 0.75, 0.1  # ratios of a normal step
-_INTERVAL = 1.0  # seconds between two passes
-_STEPS = [detector for detector in ALL if detector.name in ("straggler", "imbalance")]
+_DATA, _COMPUTING, _COLLECTIVES = 0.15, 0.75, 0.1  # the parts of a normal step
+_SPREAD = 0.05  # sigma of the lognormal distributions of ranks that vary little
+_DETECTORS = [detector for detector in ALL if detector.name in ("straggler", "imbalance")]
 Draw = random.Random
 
 
 class RankStep(NamedTuple):
     """One step of one rank. Times are ratios of a normal step."""
 
-    data: float  # waiting for data
+    data: float  # the wait for data
     computing: float
     lookups: int = 1000
 
@@ -53,10 +51,10 @@ class RankStep(NamedTuple):
 Row = list[RankStep]  # by rank
 
 
-def even(draw: Draw, size: int, _: int, spread: float = 0.05) -> Row:
+def even(draw: Draw, size: int, _: int) -> Row:
     """Ranks that vary little."""
     return [
-        RankStep(_DATA * draw.lognormvariate(0, spread), _COMPUTING * draw.lognormvariate(0, spread))
+        RankStep(_DATA * draw.lognormvariate(0, _SPREAD), _COMPUTING * draw.lognormvariate(0, _SPREAD))
         for _ in range(size)
     ]
 
@@ -139,20 +137,18 @@ KINDS = {
 class Job:
     """A simulated job, with the history that the hub has of it."""
 
-    kind: str
-    size: int
+    kind: str  # of KINDS
+    size: int  # ranks
     step_seconds: float
     draw: Draw
-    seconds: float = 0.0
-    lost: float = 0.0  # seconds
-    number: int = 0
+    seconds: float = 0.0  # simulated so far
+    lost_seconds: float = 0.0  # in which the mean rank waited for the slowest one
+    number: int = 0  # of the last step
     learning: BaselineLearner = field(default_factory=BaselineLearner)
 
     def __post_init__(self) -> None:
         self.history = History(self.size)
-        self.every = 1
-        while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
-            self.every *= 2
+        self.every = steps_between_samples(self.step_seconds)
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
         self.job = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
 
@@ -166,15 +162,16 @@ class Job:
         self.number += 1
         row = KINDS[self.kind].row(self.draw, self.size, self.number)
         self_times = [rank_step.data + rank_step.computing for rank_step in row]
-        self.seconds += (max(self_times) + _GROUP) * self.step_seconds
-        self.lost += (max(self_times) - sum(self_times) / self.size) * self.step_seconds
-        alike = ("bytes_sent_all_reduce", 8), ("bytes_received_all_reduce", 8), ("samples", 32)
+        end = max(self_times) + _COLLECTIVES
+        self.seconds += end * self.step_seconds
+        self.lost_seconds += (max(self_times) - sum(self_times) / self.size) * self.step_seconds
+        equal_on_all_ranks = {"bytes_sent_all_reduce": 8, "bytes_received_all_reduce": 8, "samples": 32}
         return {
             "phase_data": [ns(rank_step.data * self.step_seconds) for rank_step in row],
             "phase_forward": [ns(rank_step.computing * self.step_seconds) for rank_step in row],
-            "exposed_all_reduce": [ns((max(self_times) + _GROUP - time) * self.step_seconds) for time in self_times],
+            "exposed_all_reduce": [ns((end - self_time) * self.step_seconds) for self_time in self_times],
             "lookups": [rank_step.lookups for rank_step in row],
-            **{name: [number] * self.size for name, number in alike},
+            **{name: [number] * self.size for name, number in equal_on_all_ranks.items()},
         }
 
     def snapshot(self) -> Snapshot:
@@ -190,15 +187,15 @@ class Play:
 
     lost_ratio: float
     severity: str  # the worst; empty: nothing was reported
-    causes: tuple[str, ...]
-    names_rank: bool
+    causes: tuple[str, ...]  # the most frequent first
+    names_rank: bool  # a finding names a rank
     seconds: float | None  # until the first finding
 
 
 def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> Play:
     """Simulate one job for this time."""
     job = Job(kind, size, step_seconds, random.Random(seed))
-    next_pass = _INTERVAL
+    next_pass = PASS_SECONDS
     severities = set()
     causes = []
     names_rank = False
@@ -207,22 +204,21 @@ def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -
         job.train()
         if job.seconds < next_pass:
             continue
-        next_pass = job.seconds + _INTERVAL
-        left = suppress({detector.name: detector.detect(job.snapshot()) for detector in _STEPS}).findings
+        next_pass = job.seconds + PASS_SECONDS
+        left = suppress({detector.name: detector.detect(job.snapshot()) for detector in _DETECTORS}).findings
         for finding in (finding for findings in left.values() for finding in findings):
             severities.add(finding.severity)
             causes.append(finding.cause)
             names_rank = names_rank or bool(finding.ranks)
             first = job.seconds if first is None else first
     worst = next((severity for severity in ("warning", "info") if severity in severities), "")
-    return Play(
-        job.lost / job.seconds, worst, tuple(cause for cause, _ in Counter(causes).most_common()), names_rank, first
-    )
+    frequent = tuple(cause for cause, _ in Counter(causes).most_common())
+    return Play(job.lost_seconds / job.seconds, worst, frequent, names_rank, first)
 
 
 def main() -> None:
     """Simulate and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--jobs", type=int, default=20, help="jobs of each setting (20)")
     parser.add_argument("--seconds", type=float, default=120.0, help="duration of each job (120)")
     parser.add_argument("--kind", nargs="+", choices=list(KINDS), default=list(KINDS), help="kinds of jobs (all)")

@@ -6,7 +6,7 @@ import statistics
 
 from bench.rows import MIB_PER_BYTE, Row
 from bench.switch import NEVER, WATCHED
-from bench.switching import run_job
+from bench.switching import measure_job
 
 # Long enough for more steps than the ring of the box holds, so that all its pages are in use. The steps are as short as
 # the machine can run them.
@@ -17,16 +17,14 @@ def measure(repeats: int) -> list[Row]:
     """Return medians over ranks and repeats."""
     watched, without = [], []
     for _ in range(repeats):
-        watched += run_job("ddp", 2, _SECONDS, 0.0, "computes", WATCHED)
-        without += run_job("ddp", 2, _SECONDS, 0.0, "computes", NEVER)
+        watched += measure_job("ddp", 2, _SECONDS, 0.0, WATCHED)
+        without += measure_job("ddp", 2, _SECONDS, 0.0, NEVER)
     rows = []
     for kind, name in (("rss", "resident (the box included)"), ("pss", "proportional"), ("private", "private")):
-        costs = [rank["memory"][kind] for rank in watched]
         baseline = statistics.median(rank["memory"][kind] for rank in without)
+        added = statistics.median(rank["memory"][kind] for rank in watched) - baseline
         rows.append(Row(f"memory of a rank, {name}, without zmon", baseline * MIB_PER_BYTE, "MiB"))
-        rows.append(
-            Row(f"memory of a rank, {name}, added by zmon", (statistics.median(costs) - baseline) * MIB_PER_BYTE, "MiB")
-        )
+        rows.append(Row(f"memory of a rank, {name}, added by zmon", added * MIB_PER_BYTE, "MiB"))
     for part in ("import", "attach"):
         seconds = statistics.median(rank[f"{part}_seconds"] for rank in watched)
         rows.append(Row(f"start: {part}, with torch loaded", seconds * 1000, "ms"))

@@ -8,12 +8,10 @@ intervals, not only the values.
 
 from __future__ import annotations
 
-import argparse
-import os
 from collections.abc import Callable, Iterable
 
 from bench import agent, hot_path, memory, switching
-from bench.rows import lines
+from bench.rows import lines, load_line, parser_of
 
 Part = Callable[[], Iterable[str]]
 
@@ -30,7 +28,7 @@ def parts(seconds: float, quick: bool) -> dict[str, tuple[str, Part]]:
 
 def main() -> None:
     """Measure and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=8.0, help="seconds of steps of each job (8)")
     parser.add_argument("--quick", action="store_true", help="few rounds in the other parts, as a quick check")
     parser.add_argument(
@@ -42,7 +40,7 @@ def main() -> None:
             print(title, flush=True)
             for line in measure():
                 print(line, flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ compiler.
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import tempfile
 from pathlib import Path
 
 from bench.ranks import run_ranks
+from bench.rows import parser_of
 from bench.switching import JOBS
 
 _MODULE = "zmon/probe/edge"
@@ -24,7 +24,7 @@ _MODULE = "zmon/probe/edge"
 
 def main() -> None:
     """Build the edge, run the jobs and print a table for each."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of steps of each job (5)")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
@@ -33,8 +33,8 @@ def main() -> None:
             words = (job.kind, str(arguments.seconds), str(job.step_seconds), str(native))
             (result,) = run_ranks("bench.places_job", *words, seconds=60 + 3 * arguments.seconds, ranks=1)
             print(f"{job.title}, a step of {result['step'] * 1e3:.1f} ms: {result['reported']:.1f} µs", flush=True)
-            for name, (microseconds, num_parts) in sorted(result["places"].items(), key=lambda item: -item[1][0]):
-                print(f"  {name:<28}{microseconds:>8.2f} µs{num_parts:>8.2f} parts")
+            for name, place in sorted(result["places"].items(), key=lambda item: -item[1]["microseconds"]):
+                print(f"  {name:<28}{place['microseconds']:>8.2f} µs{place['parts']:>8.2f} parts")
 
 
 def build(folder: Path) -> Path:

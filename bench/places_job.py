@@ -53,7 +53,7 @@ def main(out: str, kind: str, seconds: str, step_seconds: str, native: str) -> N
     gc.freeze()
     steps = max(10, int(float(seconds) / duration))
     edge.take_places()
-    reported = probe.current.ledger.overhead_ns
+    reported_before = probe.current.ledger.overhead_ns
     begin = time.perf_counter()
     for _ in range(steps):
         training.step(pause)
@@ -61,8 +61,11 @@ def main(out: str, kind: str, seconds: str, step_seconds: str, native: str) -> N
     places = edge.take_places()
     result = {
         "step": elapsed / steps,
-        "reported": (probe.current.ledger.overhead_ns - reported) / steps / 1e3,
-        "places": {name: (ns / steps / 1e3, number / steps) for name, (ns, number) in places.items()},
+        "reported": (probe.current.ledger.overhead_ns - reported_before) / steps / 1e3,
+        "places": {
+            name: {"microseconds": ns / steps / 1e3, "parts": num_parts / steps}
+            for name, (ns, num_parts) in places.items()
+        },
     }
     (Path(out) / f"{os.environ['RANK']}.json").write_text(json.dumps(result))
     dist.destroy_process_group()

@@ -47,7 +47,8 @@ def main() -> None:
     arguments = parser.parse_args().case
     if arguments:
         part, num_tables, num_ranks, machine = arguments
-        (_print_plan if part == "plan" else _print_partitioners)(int(num_tables), int(num_ranks), machine)
+        print_case = _print_plan if part == "plan" else _print_partitioners
+        print_case(int(num_tables), int(num_ranks), machine)
         return
     for part, heads in (("plan", _PLAN_HEADS), ("partitioners", _PARTITIONER_HEADS)):
         print(table_line(heads, heads), flush=True)
@@ -59,6 +60,7 @@ def main() -> None:
 
 
 def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
+    """Print the cost of the planner, and how even its plan is."""
     workload = _workload(num_tables, num_ranks)
     machine = _machine(name)
     wall_begin = time.perf_counter()
@@ -67,7 +69,7 @@ def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
     wall = time.perf_counter() - wall_begin
     cpu = time.process_time() - cpu_begin
     step = Step(workload, machine)
-    options = [  # those that the plan chose
+    chosen = [
         next(
             option
             for option in options_of({placement.kind: KINDS[placement.kind]}, table, workload, machine, step)
@@ -79,13 +81,14 @@ def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     slowest = max(seconds)
     mean = sum(seconds) / num_ranks
-    bound = max(bounds(options, step))
+    bound = max(bounds(chosen, step))
     times = f"{wall:.1f}", f"{cpu:.1f}", f"{peak:.0f}", f"{slowest * 1e3:.1f}", f"{mean * 1e3:.1f}"
     cells = str(num_tables), str(num_ranks), name, *times, f"{slowest / bound:.3f}"
     print(table_line(cells, _PLAN_HEADS))
 
 
 def _print_partitioners(num_tables: int, num_ranks: int, name: str) -> None:
+    """Print a line for each partitioner: the slowest rank ÷ bound as placed, after swaps, and after repair."""
     workload = _workload(num_tables, num_ranks)
     machine = _machine(name)
     limits = Limits(_NO_LIMIT)

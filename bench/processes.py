@@ -16,9 +16,7 @@ from pathlib import Path
 import psutil
 
 from bench.hot_path import mark_step
-from lab.jobs.without_torchrun import free_port
 
-__all__ = ["child", "daemon", "free_port", "ranks_running", "spawn", "wait_for_answer"]
 _STEP_SECONDS = 0.020  # of a rank: a short step, so that the agent has much to read
 _START_SECONDS = 60.0
 
@@ -56,10 +54,21 @@ def spawn(function: Callable[..., object], *arguments: object) -> Iterator[psuti
         process.join()
 
 
+def is_alive(process: psutil.Process) -> bool:
+    """Return False for a process that has ended, whether or not its parent has reaped it."""
+    return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
+
+
+def cpu_seconds(process: psutil.Process) -> float:
+    """Return the CPU time of a process so far, in user mode and in the kernel."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
 def wait_for_answer(url: str, process: psutil.Process) -> None:
     """Wait until the server of this process answers. Raises SystemExit if it ends, or needs more than a minute."""
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline and process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+    while time.monotonic() < deadline and is_alive(process):
         with contextlib.suppress(OSError):
             urllib.request.urlopen(url, timeout=5).close()
             return

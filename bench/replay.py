@@ -9,7 +9,6 @@ but nothing is sent. `÷ real time` is the time of the replay divided by the tim
 
 from __future__ import annotations
 
-import argparse
 import resource
 import statistics
 import tempfile
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from bench.cluster import RANKS_PER_AGENT, STEP_SECONDS, Cluster
-from bench.rows import table_line
+from bench.rows import parser_of, table_line
 from zmon.hub import Hub, HubConfig
 from zmon.hub.memory import limit_cycle_searches
 from zmon.schema.api.packed import Resting, unpack
@@ -31,7 +30,7 @@ _WARM_PASSES = 2  # not measured; in the first one, the hub learns the values th
 
 def main() -> None:
     """Record, replay and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--ranks", type=int, nargs="+", default=[16384, 100000], help="ranks of the cluster")
     parser.add_argument("--passes", type=int, default=10, help="recorded rounds (10)")
     parser.add_argument("--every", type=float, default=5.0, help="seconds between two rounds (5)")

@@ -7,7 +7,6 @@ Both give the same rows and lengths, which is checked. The benchmark prints mill
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 import trainer.scale  # noqa: F401  # registers the kinds
+from bench.rows import parser_of
 from trainer.batch import Batch
 from trainer.registry import KINDS
 from trainer.routing import Router
@@ -96,7 +96,7 @@ def fastest(call: Callable[[], object], rounds: int) -> float:
 
 def main() -> None:
     """Measure and print a line for each case."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="calls, of which the fastest counts (7)")
     arguments = parser.parse_args()
     torch.set_num_threads(1)

@@ -10,10 +10,10 @@ but does not check them.
 
 from __future__ import annotations
 
-import argparse
 import os
 import tempfile
 
+from bench.rows import parser_of
 from lab.cli.scaling import scaling_command
 
 _BATCH = 2048  # samples of one rank; with the demo's 512, communication would be mostly latency
@@ -21,7 +21,7 @@ _BATCH = 2048  # samples of one rank; with the demo's 512, communication would b
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--quick", action="store_true", help="two short runs, as a quick check")
     quick = parser.parse_args().quick
     cores = len(os.sched_getaffinity(0))

@@ -29,11 +29,11 @@ _DATA_SIZE = re.compile(r"^vm_data_size_bytes\{.*\} (\S+)", re.M)  # samples and
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the series that a store may keep, and for how long the guide keeps it."""
+    """A part of the series that a store may keep."""
 
     name: str
-    keep: Callable[[Series], bool]
-    days: int
+    has: Callable[[Series], bool]
+    days: int  # for which docs/deploy/long-term.md keeps it
 
 
 PARTS = (
@@ -47,11 +47,12 @@ PARTS = (
 def main() -> None:
     """Print a row for each part of the series."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--ranks", type=int, default=1024)
-    parser.add_argument("--minutes", type=int, default=60)
+    parser.add_argument("--ranks", type=int, default=1024, help="ranks of the job (1024)")
+    parser.add_argument("--minutes", type=int, default=60, help="minutes of samples (60)")
     options = parser.parse_args()
-    now = int(time.time()) // BLOCK_SECONDS * BLOCK_SECONDS - BLOCK_SECONDS + options.minutes * 60
-    scene = Scene(options.ranks, (options.minutes * 60 - EARLIER_SECONDS) / 3600, now, 0)
+    seconds = options.minutes * 60
+    start = (int(time.time()) // BLOCK_SECONDS - 1) * BLOCK_SECONDS  # of a block, so that one block has all samples
+    scene = Scene(options.ranks, (seconds - EARLIER_SECONDS) / 3600, start + seconds, 0)
     all_series = [_as_scraped(series) for series in everything(scene)]
     print(
         f"{options.ranks} ranks, {options.minutes} minutes; agents every {CLUSTER.agents_seconds} s, "
@@ -63,10 +64,10 @@ def main() -> None:
     )
     print("|---|---|---|---|---|---|---|---|---|")
     for part in PARTS:
-        series = [candidate for candidate in all_series if part.keep(candidate)]
+        series = [candidate for candidate in all_series if part.has(candidate)]
         with tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder:
             samples, prometheus_bytes, victoria_bytes = _sizes(Path(folder), series, scene)
-        scale = part.days * 86400 / (options.minutes * 60)
+        scale = part.days * 86400 / seconds
         print(
             f"| {part.name} | {len(series):,} | {len(series) / options.ranks:.1f} | {samples / 1e6:.1f} M "
             f"| {prometheus_bytes / samples:.2f} | {victoria_bytes / samples:.2f} | {part.days} days "

@@ -10,14 +10,14 @@ cancels out.
 
 from __future__ import annotations
 
-import argparse
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
+from typing import NamedTuple
 
 from bench.cluster import RANK
-from bench.rows import table_line
+from bench.rows import parser_of, table_line
 from zmon.detectors.slow import Straggler
 from zmon.hub import HubConfig
 from zmon.job.history import History
@@ -31,14 +31,36 @@ _HEADS = (
     "false per h",
 )  # fmt: skip
 _DATA = 0.15  # the part of self time that is waiting for data
-_SLOWER = {"computing takes × 1.5": (0.5, 0.0), "input + half a step": (0.0, 0.5)}
+_COLLECTIVES = 0.02  # the part of a normal step in collectives
+PASS_SECONDS = 1.0  # between two passes of the hub
 _HISTORY_SECONDS, _HISTORY_STEPS = 20.0, 48  # the healthy history before a rank becomes slow has at least both
 _TARGET_STEPS, _TARGET_SECONDS = 20, 5.0  # a slow rank should be reported within one of them
 # A slow rank must be reported within this many steps and passes, whichever takes longer.
 _MAX_STEPS, _MAX_PASSES = 150, 30
-_GROUP, _INTERVAL = 0.02, 1.0  # ratio of a step in collectives; seconds between two passes
 
 Columns = dict[str, list[int]]  # a step of all ranks: column → the number of each rank
+
+
+class Slowdown(NamedTuple):
+    """The time that a slow rank adds to a normal step."""
+
+    computation: float  # as a ratio of its computation
+    input: float  # as a ratio of the step
+
+
+_NORMAL = Slowdown(0.0, 0.0)
+_SLOWDOWNS = {"computing takes × 1.5": Slowdown(0.5, 0.0), "input + half a step": Slowdown(0.0, 0.5)}
+
+
+def steps_between_samples(step_seconds: float) -> int:
+    """Return for how many steps an agent sends one sample.
+
+    It is the least power of two by which a pass of the hub gets at most HubConfig.about_steps samples.
+    """
+    steps = 1
+    while steps * HubConfig.about_steps * step_seconds < PASS_SECONDS:
+        steps *= 2
+    return steps
 
 
 def sample(number: int, steps: Sequence[Columns]) -> Steps:
@@ -62,15 +84,13 @@ class Job:
     spread: float  # sigma of the lognormal
     draw: random.Random
     slow_rank: int | None = None
-    slower: tuple[float, float] = (0.0, 0.0)  # added computation and input, as ratios of a normal step
+    slowdown: Slowdown = _NORMAL  # of the slow rank
 
     def __post_init__(self) -> None:
         self.history = History(self.size)
         self.number = 0
         self.seconds = 0.0
-        self.every = 1
-        while self.every * HubConfig.about_steps * self.step_seconds < _INTERVAL:
-            self.every *= 2
+        self.every = steps_between_samples(self.step_seconds)
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
         self.snapshot = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
 
@@ -82,16 +102,17 @@ class Job:
 
     def _step(self) -> Columns:
         self_times = [self._self_time(rank) for rank in range(self.size)]
-        self.seconds += (max(map(sum, self_times)) + _GROUP) * self.step_seconds
+        self.seconds += (max(map(sum, self_times)) + _COLLECTIVES) * self.step_seconds
         return {
             "phase_data": [ns(data * self.step_seconds) for data, _ in self_times],
             "phase_forward": [ns(rest * self.step_seconds) for _, rest in self_times],
         }
 
     def _self_time(self, rank: int) -> tuple[float, float]:
+        """Return the rank's wait for data and the rest of its self time, as ratios of a normal step."""
         data, rest = (part * self.draw.lognormvariate(0.0, self.spread) for part in (_DATA, 1 - _DATA))
-        computing, more_input = self.slower if rank == self.slow_rank else (0.0, 0.0)
-        return data + more_input, rest * (1 + computing)
+        slowdown = self.slowdown if rank == self.slow_rank else _NORMAL
+        return data + slowdown.input, rest * (1 + slowdown.computation)
 
     def culprits(self) -> tuple[int, ...] | None:
         """Return the ranks that the detector reports now, or None."""
@@ -101,7 +122,7 @@ class Job:
 
 def main() -> None:
     """Simulate and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--trials", type=int, default=60, help="trials of each kind of slow rank (60)")
     parser.add_argument("--hours", type=float, default=1.0, help="hours of each healthy job (1)")
     arguments = parser.parse_args()
@@ -115,13 +136,13 @@ def main() -> None:
 
 def _rows(size: int, step_seconds: float, spread: float, trials: int, hours: float) -> Iterator[Sequence[str]]:
     false_reports = f"{_false_reports(size, step_seconds, spread, hours) / hours:.1f}"
-    for name, slower in _SLOWER.items():
-        results = [_trial(size, step_seconds, spread, slower, seed) for seed in range(trials)]
+    for name, slowdown in _SLOWDOWNS.items():
+        results = [_trial(size, step_seconds, spread, slowdown, seed) for seed in range(trials)]
         reports = [report for report in results if report is not None]
         seconds = [report.seconds for report in reports]
         yield (
             str(size), f"{step_seconds * 1000:.0f} ms", f"{spread:.0%}", name, f"{len(reports) / trials:.0%}",
-            f"{sum(report.correct for report in reports) / max(len(reports), 1):.0%}",
+            f"{sum(report.is_correct for report in reports) / max(len(reports), 1):.0%}",
             f"{median(seconds):.1f} s" if reports else "", f"{quantile(seconds, 0.9):.1f} s" if reports else "",
             f"{median(report.num_steps for report in reports):.0f}" if reports else "",
             f"{sum(report.is_in_time for report in reports) / trials:.0%}", false_reports,
@@ -130,37 +151,39 @@ def _rows(size: int, step_seconds: float, spread: float, trials: int, hours: flo
 
 @dataclass(frozen=True)
 class Report:
-    """The first report after a rank became slow: its delay, and True if it names only that rank."""
+    """The first report after a rank became slow."""
 
-    seconds: float
-    num_steps: int
-    correct: bool
+    seconds: float  # since the rank became slow
+    num_steps: int  # since then
+    is_correct: bool  # it names only this rank
 
     @property
     def is_in_time(self) -> bool:
+        """True if the target is met."""
         return self.num_steps <= _TARGET_STEPS or self.seconds <= _TARGET_SECONDS
 
 
-def _trial(size: int, step_seconds: float, spread: float, slower: tuple[float, float], seed: int) -> Report | None:
-    """Simulate one slow rank; return None if no rank is reported in time."""
+def _trial(size: int, step_seconds: float, spread: float, slowdown: Slowdown, seed: int) -> Report | None:
+    """Simulate one slow rank; return the first report, or None if there is none."""
     job = Job(size, step_seconds, spread, random.Random(seed))
     while job.seconds < _HISTORY_SECONDS or len(job.history.steps) < _HISTORY_STEPS:
         job.train()
     job.slow_rank = job.draw.randrange(size)
-    job.slower = slower
+    job.slowdown = slowdown
     onset = job.number
     begin = job.seconds
-    next_pass = job.seconds + job.draw.uniform(0, _INTERVAL)
-    while job.number - onset < _MAX_STEPS or job.seconds - begin < _MAX_PASSES * _INTERVAL:
+    next_pass = job.seconds + job.draw.uniform(0, PASS_SECONDS)
+    while job.number - onset < _MAX_STEPS or job.seconds - begin < _MAX_PASSES * PASS_SECONDS:
         job.train()
         if job.seconds >= next_pass:
-            next_pass += _INTERVAL
+            next_pass += PASS_SECONDS
             if (culprits := job.culprits()) is not None:
                 return Report(job.seconds - begin, job.number - onset, culprits == (job.slow_rank,))
     return None
 
 
 def _false_reports(size: int, step_seconds: float, spread: float, hours: float) -> int:
+    """Return how many reports open in a healthy job."""
     job = Job(size, step_seconds, spread, random.Random(1))
     next_pass = 0.0
     is_open = False
@@ -168,7 +191,7 @@ def _false_reports(size: int, step_seconds: float, spread: float, hours: float) 
     while job.seconds < 3600 * hours:
         job.train()
         if job.seconds >= next_pass:
-            next_pass = job.seconds + _INTERVAL
+            next_pass = job.seconds + PASS_SECONDS
             is_reported = job.culprits() is not None
             number += is_reported and not is_open
             is_open = is_reported

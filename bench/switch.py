@@ -13,10 +13,12 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import optimizer as optimizers
 
-# Modes. watched: zmon records the rank. absent: torch is in its state before zmon was loaded. again: the same as
-# absent, so that the difference of the two is the noise of the measurement (A/A). idle: the hooks are installed, as
-# under `zmon run`, but the process is not a rank. never: zmon is not even imported.
-WATCHED, ABSENT, AGAIN, IDLE, NEVER = "watched", "absent", "again", "idle", "never"
+# Modes of a job
+WATCHED = "watched"  # zmon records the rank
+ABSENT = "absent"  # torch is in its state before zmon was loaded
+AGAIN = "again"  # the same as absent: the difference of the two is the noise of the measurement (A/A)
+IDLE = "idle"  # the hooks are installed, as under `zmon run`, but the process is not a rank
+NEVER = "never"  # zmon is not even imported
 
 _CLASSES = (dist.Work, dist.ProcessGroup, dist.Reducer, DistributedDataParallel, torch._C.Future)
 OPTIMIZER_HOOKS = (optimizers._global_optimizer_pre_hooks, optimizers._global_optimizer_post_hooks)

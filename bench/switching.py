@@ -33,7 +33,9 @@ PREVIOUS_RELEASE = "68b63e5"  # 0.1.0
 _C, _PYTHON, _PREVIOUS = "C edge", "Python edge", "previous release"
 _RESAMPLES = 10_000
 _TRIM_RATIO = 0.2  # dropped at either end of the differences: blocks in which another process used the core
-_START_SECONDS, _WARM_UP_STEPS, _MAX_STEP_SECONDS = 60.0, 300, 0.1  # a job that is slower than this is aborted
+# A job that is slower than this is aborted.
+_START_SECONDS = 60.0
+_WARM_UP_STEPS, _MAX_STEP_SECONDS = 300, 0.1
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,6 @@ class Job:
     ranks: int
     step_seconds: float
     editions: tuple[str, ...]
-    fill_mode: str = "computes"
 
 
 JOBS = (
@@ -69,9 +70,9 @@ class Interval:
     low: float
     high: float
 
-    def text(self, times: float) -> str:
-        """Return the numbers in another unit."""
-        return f"{self.value * times:.1f} ({self.low * times:.1f} … {self.high * times:.1f})"
+    def text(self, scale: float) -> str:
+        """Return the numbers in another unit: multiplied by `scale`."""
+        return f"{self.value * scale:.1f} ({self.low * scale:.1f} … {self.high * scale:.1f})"
 
 
 @dataclass(frozen=True)
@@ -98,13 +99,15 @@ def measure(seconds: float) -> Iterator[str]:
     with previous_release() as previous:
         for job in JOBS:
             for edition in job.editions:
-                if edition == _PREVIOUS and previous is None:
-                    continue
-                print(f"  {job.title}, {job.ranks} ranks, {edition} …", file=sys.stderr, flush=True)
-                env = {"ZMON_EDGE": "python"} if edition == _PYTHON else {}
-                if edition == _PREVIOUS:
+                env = {}
+                if edition == _PYTHON:
+                    env = {"ZMON_EDGE": "python"}
+                elif edition == _PREVIOUS:
+                    if previous is None:
+                        continue
                     env = {"PYTHONPATH": str(previous)}
-                results = run_job(job.kind, job.ranks, seconds, job.step_seconds, job.fill_mode, *MODES, env=env)
+                print(f"  {job.title}, {job.ranks} ranks, {edition} …", file=sys.stderr, flush=True)
+                results = measure_job(job.kind, job.ranks, seconds, job.step_seconds, *MODES, env=env)
                 yield from (_line((f"{job.title}, {job.ranks}", edition, *cells(cost))) for cost in costs(results))
 
 
@@ -128,17 +131,11 @@ def costs(results: Results) -> Iterator[Cost]:
 def cells(cost: Cost) -> tuple[str, ...]:
     """Return the cells of a line."""
     return (
-        f"{cost.rank}",
-        f"{cost.step * 1e3:.1f} ms",
-        cost.processor.text(US_PER_SECOND),
-        cost.processor_floor.text(US_PER_SECOND),
-        f"{cost.processor.value / cost.step * PERCENT:.2f} %",
-        cost.wall.text(US_PER_SECOND),
-        cost.wall_floor.text(US_PER_SECOND),
-        cost.idle.text(US_PER_SECOND),
-        f"{cost.reported * US_PER_SECOND:.1f}",
-        f"{cost.processor.value / cost.reported:.2f}",
-    )
+        f"{cost.rank}", f"{cost.step * 1e3:.1f} ms", cost.processor.text(US_PER_SECOND),
+        cost.processor_floor.text(US_PER_SECOND), f"{cost.processor.value / cost.step * PERCENT:.2f} %",
+        cost.wall.text(US_PER_SECOND), cost.wall_floor.text(US_PER_SECOND), cost.idle.text(US_PER_SECOND),
+        f"{cost.reported * US_PER_SECOND:.1f}", f"{cost.processor.value / cost.reported:.2f}",
+    )  # fmt: skip
 
 
 def trimmed_mean(differences: np.ndarray) -> Interval:
@@ -148,18 +145,12 @@ def trimmed_mean(differences: np.ndarray) -> Interval:
     return Interval(float(_trimmed(differences)), float(low), float(high))
 
 
-def run_job(
-    kind: str,
-    ranks: int,
-    seconds: float,
-    step_seconds: float,
-    fill_mode: str,
-    *modes: str,
-    env: dict[str, str] | None = None,
+def measure_job(
+    kind: str, ranks: int, seconds: float, step_seconds: float, *modes: str, env: dict[str, str] | None = None
 ) -> Results:
     """Run the job to its end, with its own box directory; return the measurements of its ranks."""
     limit = _START_SECONDS + 5 * seconds + _WARM_UP_STEPS * _MAX_STEP_SECONDS
-    arguments = (kind, str(seconds), str(step_seconds), fill_mode, *modes)
+    arguments = (kind, str(seconds), str(step_seconds), "computes", *modes)
     return run_ranks("bench.job", *arguments, seconds=limit, ranks=ranks, env=env)
 
 

@@ -12,13 +12,11 @@ the hidden model that draws the labels, 0.825, on 20 held-out batches. Only a mo
 
 from __future__ import annotations
 
-import argparse
-import os
 import time
 
 import torch.distributed as dist
 
-from bench.rows import table_line
+from bench.rows import load_line, parser_of, table_line
 from bench.wire import join_ranks
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
@@ -35,7 +33,7 @@ _HEADS = ("steps", "samples", "minutes", "AUC", "NE")
 
 def main() -> None:
     """Train and print a line for each evaluation if this process is a rank; start the ranks otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--minutes", type=float, default=60.0, help="give up after so many minutes (60)")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")
     arguments = parser.parse_args()
@@ -61,7 +59,7 @@ def main() -> None:
             if reached or minutes[0] > arguments.minutes:
                 break
     world.say("reached" if reached else "not reached")
-    world.say(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    world.say(load_line())
     dist.destroy_process_group()
 
 

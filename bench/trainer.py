@@ -9,9 +9,7 @@ memory of the ranks in whole runs, next to the plan's prediction. The benchmark 
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
 from collections import Counter
 from collections.abc import Iterator
@@ -20,7 +18,7 @@ from typing import Any
 
 from bench.dlrm import Shape
 from bench.ranks import run_ranks
-from bench.rows import MIB_PER_BYTE, PERCENT, Row, lines
+from bench.rows import MIB_PER_BYTE, PERCENT, Row, lines, load_line, parser_of
 from bench.trainer_job import BLOCK_STEPS, COPY, OURS, PLAIN, PRODUCTS, WARM_UP_STEPS
 
 _POOLING = (1, 20)
@@ -29,14 +27,13 @@ _HEADS = (
     f"  {'':<58}{'median':>8}{'10 %':>9}{'90 %':>9}{'CPU time':>11}"
     f"{'relative to floor':>19}{'speedup over plain torch':>26}"
 )
-_PEERS = "(other trainers: python -m bench.rivals)"
 
 Results = list[dict[str, Any]]  # by rank, as bench.trainer_job writes them
 
 
 def main() -> None:
     """Measure and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument(
         "--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps per variant (20: 4 minutes)"
     )
@@ -50,12 +47,12 @@ def main() -> None:
         print(_about(shapes[0]), flush=True)
         for shape in shapes:
             print(*speed(shape, 2 if arguments.quick else arguments.rounds), sep="\n", flush=True)
-        print(_PEERS)
+        print("(other trainers: python -m bench.rivals)")
     if arguments.only != "speed":
         print("peak memory of each rank, and the plan's prediction", flush=True)
         for memory_shape in (*shapes, None):
             print(*lines(memory(memory_shape, 30)), sep="\n", flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def speed(shape: Shape, rounds: int) -> Iterator[str]:

@@ -9,7 +9,6 @@ import json
 import os
 import re
 import sys
-from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -41,8 +40,7 @@ def main(folder: str, shape_json: str, steps: str) -> None:
     join(world)
     run = Run(config, world, source)
     run.train()
-    predicted = run.plan.predicted[world.rank]
-    result = {"peak": peak_bytes(), "predicted": predicted.memory_bytes, "parts": asdict(predicted.memory)}
+    result = {"peak": peak_bytes(), "predicted": run.plan.predicted[world.rank].memory_bytes}
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
     dist.destroy_process_group()
 

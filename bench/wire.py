@@ -13,7 +13,6 @@ NE is normalized entropy. The interval covers the choice of held-out samples, bu
 
 from __future__ import annotations
 
-import argparse
 import math
 import os
 import sys
@@ -25,7 +24,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.rows import PERCENT, table_line
+from bench.rows import NORMAL_QUANTILE, PERCENT, parser_of, table_line
 from trainer.batch import Loaded, shares
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
@@ -70,7 +69,7 @@ class Result:
 
 def main() -> None:
     """Train and print the table if this process is a rank; start the ranks otherwise."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--steps", type=int, default=2000, help="steps of each run (2000)")
     parser.add_argument(
         "--held-out", type=int, default=100, help=f"held-out batches of {EVALUATION_BATCH:,} samples (100)"
@@ -154,13 +153,12 @@ def difference(result: Result, full: Result) -> tuple[float, float]:
 
 def _cells(backward: str, result: Result, full: Result) -> tuple[str, ...]:
     mean, error = difference(result, full)
+    half_width = NORMAL_QUANTILE * error
     return (
-        backward,
-        f"{result.sent_bytes / 1000:.0f} kB",
-        f"{result.entropy:.5f}",
-        *(f"{value * PERCENT:+.4f} %" for value in (mean, mean - 1.96 * error, mean + 1.96 * error)),
+        backward, f"{result.sent_bytes / 1000:.0f} kB", f"{result.entropy:.5f}",
+        *(f"{value * PERCENT:+.4f} %" for value in (mean, mean - half_width, mean + half_width)),
         f"{result.step_seconds * 1000:.1f} ms",
-    )
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -11,28 +11,18 @@ entropy of held-out samples; its difference is to the synchronous run of the sam
 
 from __future__ import annotations
 
-import argparse
-import os
-
+from bench.asynchronous import report
 from bench.asynchronous.job import HELD_OUT, STEPS, configuration, run
-from bench.asynchronous.report import (
-    ASYNCHRONOUS,
-    HEADS,
-    SYNCHRONOUS,
-    Run,
-    asynchronous_bytes,
-    cells,
-    synchronous_bytes,
-)
+from bench.asynchronous.report import ASYNCHRONOUS, HEADS, SYNCHRONOUS, Run
 from bench.ranks import run_ranks
-from bench.rows import T_QUANTILES, table_line
+from bench.rows import T_QUANTILES, load_line, parser_of, table_line
 
 _SECONDS = 600  # of a synchronous run, which is aborted if it takes longer
 
 
 def main() -> None:
     """Train and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seeds", type=int, default=5, choices=T_QUANTILES, help="number of seeds (5)")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"steps of the synchronous trainer ({STEPS:,})")
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4], help="workers, or ranks (1 2 4)")
@@ -43,8 +33,8 @@ def main() -> None:
             both = [_both(seed, arguments.steps, workers, speed) for seed in range(1, arguments.seeds + 1)]
             synchronous = [pair[0] for pair in both]
             for name, runs in ((SYNCHRONOUS, synchronous), (ASYNCHRONOUS, [pair[1] for pair in both])):
-                print(table_line(cells(name, workers, speed, runs, synchronous), HEADS), flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+                print(table_line(report.cells(name, workers, speed, runs, synchronous), HEADS), flush=True)
+    print(load_line())
 
 
 def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
@@ -55,13 +45,13 @@ def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
     ids = sum(worker.ids for worker in outcome.trained) / samples
     averagings = sum(worker.averagings for worker in outcome.trained) / samples if workers > 1 else 0.0
     missed = tuple(map(sum, zip(*(worker.missed for worker in outcome.trained), strict=True)))
-    sent = asynchronous_bytes(config, ids, averagings)
+    sent = report.asynchronous_bytes(config, ids, averagings)
     asynchronous = Run(
         outcome.samples_per_second, outcome.quality.normalized_entropy, outcome.quality.auc, sent, missed
     )
     words = (str(seed), str(steps), str(HELD_OUT), speed)
     result = run_ranks("bench.asynchronous.ranks", *words, seconds=_SECONDS, ranks=workers)[0]
-    return Run(**result, network_bytes=synchronous_bytes(config, workers, ids)), asynchronous
+    return Run(**result, network_bytes=report.synchronous_bytes(config, workers, ids)), asynchronous
 
 
 if __name__ == "__main__":

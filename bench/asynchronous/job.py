@@ -8,7 +8,6 @@ worker for rank 0 of 1.
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ import torch.multiprocessing as multiprocessing
 from bench.asynchronous.readers import start_readers
 from bench.asynchronous.shared import Shared, dense_model, logits
 from bench.asynchronous.worker import Trained, work
+from bench.rows import parser_of
 from bench.wire import MODEL, warm_up_and_decay
 from trainer.keys import apply_changes
 from trainer.quality import Quality, auc, quality, sums
@@ -41,7 +41,7 @@ class Outcome:
     """The result of a job."""
 
     quality: Quality  # on held-out samples
-    trained: tuple[Trained, ...]  # by the order in which the workers ended
+    trained: tuple[Trained, ...]  # of each worker, in the order of their ends
 
     @property
     def samples_per_second(self) -> float:
@@ -128,7 +128,7 @@ def _evaluate(config: RunConfig, shared: Shared) -> Quality:
 
 def main() -> None:
     """Run one job and print its result."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--workers", type=int, default=4, help="workers (4)")
     parser.add_argument("--slow", action="store_true", help="the last worker takes twice as long for its steps")
     parser.add_argument("--seed", type=int, default=1, help="seed of weights and samples (1)")

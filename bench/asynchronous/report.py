@@ -14,7 +14,7 @@ HEADS = (
     "training", "workers", "speed", "samples/s", "±", "÷ synchronous", "± of ratio", "NE", "NE difference",
     "± of NE", "AUC", "missed updates", "99 %", "bytes a sample",
 )  # fmt: skip
-_NUMBER = 4  # bytes of a float32, and of an id or length on the network
+_NUMBER_BYTES = 4  # of a float32, and of an id or length on the network
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Run:
     samples_per_second: float
     entropy: float  # normalized entropy of held-out samples
     auc: float
-    network_bytes: float  # for each sample; see below
+    network_bytes: float  # of a sample: `synchronous_bytes` or `asynchronous_bytes`
     missed: tuple[int, ...] = ()  # updated rows by the number of updates that they missed
 
 
@@ -48,11 +48,11 @@ def asynchronous_bytes(config: RunConfig, ids: float, averagings: float) -> floa
 
 def _sparse_bytes(config: RunConfig, ids: float) -> float:
     dims = config.embedding.dims
-    return _NUMBER * (ids + len(dims) + 2 * sum(dims))
+    return _NUMBER_BYTES * (ids + len(dims) + 2 * sum(dims))
 
 
 def _dense_bytes(config: RunConfig) -> int:
-    return _NUMBER * sum(int(parameter.numel()) for parameter in dense_model(config).parameters())
+    return _NUMBER_BYTES * sum(int(parameter.numel()) for parameter in dense_model(config).parameters())
 
 
 def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous: Sequence[Run]) -> tuple[str, ...]:
@@ -64,13 +64,13 @@ def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous:
     entropy, _ = mean_and_half_width([run.entropy for run in runs])
     area, _ = mean_and_half_width([run.auc for run in runs])
     sent, _ = mean_and_half_width([run.network_bytes for run in runs])
-    compared = (f"{ratio:.2f}", f"{ratio_half:.2f}")
-    lost = (f"{difference * PERCENT:+.3f} %", f"{half * PERCENT:.3f} %")
-    if name == SYNCHRONOUS:
-        compared, lost = ("", ""), ("", "")
+    ratios = (f"{ratio:.2f}", f"{ratio_half:.2f}")
+    differences = (f"{difference * PERCENT:+.3f} %", f"{half * PERCENT:.3f} %")
+    if name == SYNCHRONOUS:  # it would be compared with itself
+        ratios, differences = ("", ""), ("", "")
     missed = [sum(counts) for counts in zip(*(run.missed for run in runs), strict=True)]
     return (
-        name, str(workers), speed, f"{rate:,.0f}", f"{rate_half:,.0f}", *compared, f"{entropy:.5f}", *lost,
+        name, str(workers), speed, f"{rate:,.0f}", f"{rate_half:,.0f}", *ratios, f"{entropy:.5f}", *differences,
         f"{area:.5f}", _quantile(missed, 0.5), _quantile(missed, 0.99), f"{sent:,.0f}",
     )  # fmt: skip
 

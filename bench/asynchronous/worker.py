@@ -25,7 +25,7 @@ from trainer.config import Config
 from trainer.optimizers import DenseOptimizer
 from trainer.schedule import rate_factor
 
-GAP = 5  # steps of a worker between two averagings (EASGD's communication period)
+_GAP_STEPS = 5  # of a worker between two averagings (EASGD's communication period)
 _BETA = 0.9  # of EASGD: a pull moves by this share ÷ workers, as in the paper's experiments
 _MAX_STALENESS = 1000  # updates; higher ones count as this many
 
@@ -34,7 +34,7 @@ _MAX_STALENESS = 1000  # updates; higher ones count as this many
 class Trained:
     """The work of one worker."""
 
-    begin: float  # time.monotonic() of its first step, and of its end
+    begin: float  # of its first step, on the monotonic clock
     end: float
     samples: int
     ids: int
@@ -62,7 +62,7 @@ def work(
             ids += worker.last_ids
     end = time.monotonic()
     missed = tuple(worker.staleness.counts.tolist())
-    results.put(Trained(begin, end, samples, ids, worker.averaging.times, missed))
+    results.put(Trained(begin, end, samples, ids, worker.averaging.num_pulls, missed))
 
 
 class Worker:
@@ -116,7 +116,7 @@ class Worker:
 class Staleness:
     """The updates of a row by other workers between a worker's look-up of it and its own update, which misses them.
 
-    Counts are not exact: they are raised without locks, like the rows.
+    Counts are not exact: like the rows, they are updated without locks.
     """
 
     updates: Tensor  # (R,) int32, of each row so far; shared by all workers
@@ -144,7 +144,8 @@ class Averaging:
 
     def __init__(self, weights: Tensor, center: Tensor, share: float) -> None:
         """`share` is the part of their difference by which a pull moves both."""
-        self.times, self._steps = 0, 0
+        self.num_pulls = 0
+        self._num_steps = 0
         self._weights = weights
         self._center = center
         self._share = share
@@ -153,9 +154,9 @@ class Averaging:
         self._thread = threading.Thread(target=self._run, name="averaging", daemon=True)
 
     def count_step(self) -> None:
-        """Count a step of the worker. Every GAP steps, the thread averages."""
-        self._steps += 1
-        if self._steps % GAP == 0:
+        """Count a step of the worker. Every _GAP_STEPS steps, the thread averages."""
+        self._num_steps += 1
+        if self._num_steps % _GAP_STEPS == 0:
             self._wanted.release()
 
     def __enter__(self) -> None:
@@ -176,4 +177,4 @@ class Averaging:
         self._center.add_(difference)
         if self._share < 1:
             self._weights.sub_(difference)
-        self.times += 1
+        self.num_pulls += 1

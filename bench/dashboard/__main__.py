@@ -12,10 +12,8 @@ takes 3 to 4 minutes to generate the history, and 9 minutes for four rounds. A j
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import io
-import os
 import sys
 import tempfile
 import time
@@ -25,15 +23,16 @@ from pathlib import Path
 from bench.dashboard import browser, history, queries, report, rounds, serving
 from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import measure_crowds
+from bench.rows import load_line, parser_of
 from dashboards.address import RANGES
 
-AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
-CROWD_PART = 4  # With a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded.
+_AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
+_CROWD_DIVISOR = 4  # with a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded
 
 
 def main() -> None:
     """Generate the history, start all servers, measure and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     hours = [int(name[:-1]) for name in RANGES if name[-1] == "h"]
     parser.add_argument("--ranks", type=int, default=1024, help="ranks of the job (1024)")
     parser.add_argument("--store", default=history.PROMETHEUS, choices=history.STORES, help="what keeps the history")
@@ -45,16 +44,15 @@ def main() -> None:
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
     with _folder(arguments.keep) as folder:
-        scene = _history(
-            arguments.store, Scene(arguments.ranks, arguments.hours, int(time.time()), AHEAD_SECONDS), folder
-        ).scene
+        wanted = Scene(arguments.ranks, arguments.hours, int(time.time()), _AHEAD_SECONDS)
+        scene = _history(arguments.store, wanted, folder).scene
         with (
             serving.store(arguments.store, scene, folder) as prometheus,
             serving.hub(scene) as hub,
             serving.dashboard(hub.url, prometheus.url) as dashboard,
         ):
             measure(scene, folder, prometheus, dashboard, arguments.viewers, arguments.rounds)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def measure(
@@ -83,12 +81,13 @@ def measure(
         report.parts(served, alone)
         report.crowds(measure_crowds(prometheus, dashboard, views, viewers))
         with rounds.crowd(dashboard.url, views, viewers):
-            with_crowd = rounds.clicks(viewer, views, max(1, num_rounds // CROWD_PART), moments)
+            with_crowd = rounds.clicks(viewer, views, max(1, num_rounds // _CROWD_DIVISOR), moments)
             report.views(f"with {viewers} more viewers", with_crowd, floor)
         report.unknown(viewer.unknown)
 
 
 def _history(store: str, scene: Scene, folder: Path) -> history.History:
+    """Return the history of an earlier run in this folder if it can be used again, else generate it."""
     generated = history.load(store, folder, scene, time.time())
     if generated is None:
         print(f"generating {scene.hours:g} h of {scene.num_ranks:,} ranks on {len(scene.hosts)} hosts")
@@ -98,6 +97,7 @@ def _history(store: str, scene: Scene, folder: Path) -> history.History:
 
 
 def _floor(folder: Path, num_rounds: int) -> rounds.Times:
+    """Return the times of an empty page of Streamlit, below which no view can be."""
     empty = browser.View("an empty page", "")
     with serving.empty_page(folder) as server, browser.viewer(server.url) as viewer:
         viewer.learn(empty)

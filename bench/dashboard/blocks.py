@@ -24,20 +24,20 @@ def generate(scene: Scene, series: list[Series], folder: Path, log: Callable[[in
     While promtool reads the text of a block, the text of the next one is written.
     """
     blocks = folder / "blocks"
-    samples = 0
+    num_samples = 0
     blocks.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(1) as promtool:
-        before: Future[None] | None = None
+        previous: Future[None] | None = None
         for start in range(scene.start // BLOCK_SECONDS * BLOCK_SECONDS, scene.end, BLOCK_SECONDS):
             text = folder / f"text-{start}.om"
-            samples += write(text, series, scene, start, start + BLOCK_SECONDS)
-            if before:
-                before.result()
-            before = promtool.submit(convert, text, blocks)
-            log(samples)
-        if before:
-            before.result()
-    return samples
+            num_samples += write(text, series, scene, start, start + BLOCK_SECONDS)
+            if previous:
+                previous.result()
+            previous = promtool.submit(convert, text, blocks)
+            log(num_samples)
+        if previous:
+            previous.result()
+    return num_samples
 
 
 def convert(text: Path, blocks: Path) -> None:
@@ -50,18 +50,18 @@ def convert(text: Path, blocks: Path) -> None:
 
 def write(path: Path, all_series: Iterable[Series], scene: Scene, start: int, end: int) -> int:
     """Write the samples from `start` to before `end` as OpenMetrics text; return their number."""
-    samples = 0
+    num_samples = 0
     with path.open("w") as text:
         for series in all_series:
             times = series.times(scene, start, end)
             if not len(times):
                 continue
             ends = _ends(int(times[0]), int(times[-1]), series.every)
-            constant = series.constant()
-            if constant is not None:
-                head = f"{series.head}{constant:g}"
+            only_value = series.only_value()
+            if only_value is not None:
+                head = f"{series.head}{only_value:g}"
                 text.write(head + head.join(ends))
-                samples += len(ends)
+                num_samples += len(ends)
                 continue
             values = np.round(series.values(scene, times), 6)
             head = series.head
@@ -71,9 +71,9 @@ def write(path: Path, all_series: Iterable[Series], scene: Scene, start: int, en
                 if not isnan(value)
             ]
             text.writelines(lines)
-            samples += len(lines)
+            num_samples += len(lines)
         text.write(END)
-    return samples
+    return num_samples
 
 
 @lru_cache(64)

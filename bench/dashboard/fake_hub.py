@@ -50,9 +50,9 @@ from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import AgentStatus, Snapshot
 from zmon.web.server import route
 
-OTHER_JOBS = 7
-INCIDENTS = 30
-_DAY = 86400.0
+_NUM_OTHER_JOBS = 7
+_NUM_INCIDENTS = 30
+_DAY_SECONDS = 86400.0
 
 
 class FakeHub:
@@ -88,18 +88,14 @@ class FakeHub:
     async def health(self, request: HubHealthRequest) -> HubHealth:
         """Answer that all agents are healthy."""
         status = sources(time.time())
+        version = zmon.__version__
         agents = [
             AgentStatus(
-                f"http://{host}:9780",
-                host,
-                reachable=True,
-                silent_seconds=0.0,
-                sources=status,
-                version=zmon.__version__,
+                f"http://{host}:9780", host, reachable=True, silent_seconds=0.0, sources=status, version=version
             )
             for host in self._scene.hosts
         ]
-        return HubHealth(True, agents, version=zmon.__version__)
+        return HubHealth(True, agents, version=version)
 
     async def jobs(self, request: JobsRequest) -> JobList:
         """Answer with the job and seven other jobs; steps, time accounts and losses change."""
@@ -107,7 +103,7 @@ class FakeHub:
         account = {cause: seconds * ratio for cause, seconds in self._job.time.items()}
         report: dict[str, float | None] = {"loss": 0.45 + 0.01 * random.random()}
         job = replace(self._job, step=self._step(), time=account, report=report)
-        jobs = [job, *(_other_job(job, number) for number in range(OTHER_JOBS))]
+        jobs = [job, *(_other_job(job, number) for number in range(_NUM_OTHER_JOBS))]
         return JobList([with_headline(view, [self._finding]) for view in jobs], blind=False)
 
     async def ranks(self, request: RanksRequest) -> RankList:
@@ -146,9 +142,10 @@ class FakeHub:
 
     async def findings(self, request: FindingsRequest) -> FindingList:
         """Answer with the open finding and, unless only active findings are requested, an earlier resolved finding."""
+        slow = self._scene.earlier_slow
         resolved = replace(
-            self._finding, id="fedcba9876543210", onset=self._scene.periods[0][0][0],
-            detected=self._scene.periods[0][0][0] + 20, resolved=self._scene.periods[0][0][1],
+            self._finding, id="fedcba9876543210", onset=slow.begin, detected=slow.begin + hub_answers.DETECTION_SECONDS,
+            resolved=slow.end,
         )  # fmt: skip
         findings = [self._finding, *([] if request.active else [resolved])]
         if not request.evidence:
@@ -165,9 +162,9 @@ class FakeHub:
         """Answer with the incidents of the last 30 days, one for each day. Only the last is open."""
         last = self._finding
         summaries = []
-        for number in range(INCIDENTS):
-            onset = last.onset - number * _DAY
-            detected = last.detected - number * _DAY
+        for number in range(_NUM_INCIDENTS):
+            onset = last.onset - number * _DAY_SECONDS
+            detected = last.detected - number * _DAY_SECONDS
             resolved = onset + 600 if number else None
             names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
             summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))

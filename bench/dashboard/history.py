@@ -1,4 +1,4 @@
-"""The synthetic history in a folder: it is generated once for each store, and used again while it is recent enough."""
+"""The synthetic history in a folder. It is generated for one store, and used again while it is recent enough."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dashboards.panels.panel import SERIES
 
 PROMETHEUS, VICTORIA = STORES = ("prometheus", "victoriametrics")
 NEEDED_SECONDS = 3600  # a run of the benchmark needs this much history after now
-MANIFEST = "made.json"
+MANIFEST = "history.json"
 
 
 @dataclass(frozen=True)
@@ -28,9 +28,9 @@ class History:
     hours: float
     now: int
     ahead_seconds: int
-    names: str  # names of the series that the charts query, separated by spaces
-    series: int
-    samples: int
+    names: list[str]  # of the series that the charts query
+    num_series: int
+    num_samples: int
     seconds: float  # time to generate the history
     num_bytes: int  # on disk
 
@@ -52,8 +52,8 @@ def generate(store: str, scene: Scene, folder: Path, log: Callable[[str], None])
     samples = module.generate(scene, series, folder, progress)
     seconds = time.monotonic() - began_at
     num_bytes = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
-    history = History(store, **asdict(scene), names=names(), series=len(series), samples=samples, seconds=seconds,
-                      num_bytes=num_bytes)  # fmt: skip
+    history = History(store, **asdict(scene), names=names(), num_series=len(series), num_samples=samples,
+                      seconds=seconds, num_bytes=num_bytes)  # fmt: skip
     (folder / MANIFEST).write_text(json.dumps(asdict(history)))
     return history
 
@@ -65,15 +65,15 @@ def load(store: str, folder: Path, scene: Scene, now: float) -> History | None:
     except (OSError, ValueError, TypeError):
         return None
     is_same = (history.store, history.num_ranks, history.hours) == (store, scene.num_ranks, scene.hours)
-    has_names = set(names().split()) <= set(history.names.split())
+    has_names = set(names()) <= set(history.names)
     return history if is_same and has_names and history.scene.end >= now + NEEDED_SECONDS else None
 
 
-def names() -> str:
-    """Return the names of the series that the charts query, separated by spaces."""
+def names() -> list[str]:
+    """Return the names of the series that the charts query."""
     texts = (
         text
         for panel in ALL
         for text in (panel.promql, panel.summary_promql, panel.outlier_promql, panel.all_hosts_promql)
     )
-    return " ".join(sorted({name for text in texts for name in SERIES.findall(text)}))
+    return sorted({name for text in texts for name in SERIES.findall(text)})

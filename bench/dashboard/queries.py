@@ -30,6 +30,7 @@ HOST_TILES = {
     "hosts": hosts.NUM_HOSTS,
 }
 _REPEATS = 3
+_STEP_SECONDS = 0.4  # of the job
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     """Return the queries of each view. The first entry has the queries that all views send."""
     address = Address(job_id=JOB, rank=scene.culprit, range=range_)
     # With an empty time account, the queries cover the whole range.
-    job = replace(hub_answers.job(scene, SLOW), step_seconds=0.4, time={})
+    job = replace(hub_answers.job(scene, SLOW), step_seconds=_STEP_SECONDS, time={})
     context = ViewContext(
         glance.Glance(time=now, job_id=JOB, job=job, intervals=scene.intervals), address, Prometheus(), Hub()
     )
@@ -102,7 +103,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
 
 
 def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
-    """Send each query three times. Yield its median time and the size of its answer."""
+    """Send each query _REPEATS times. Yield its median time and the size of its answer."""
     for query in queries:
         seconds = []
         num_bytes = 0
@@ -115,15 +116,16 @@ def measure(url: str, queries: list[Query]) -> Iterator[Cost]:
 
 def _chart(panel: Panel, context: ViewContext, scene: Scene) -> list[Query]:
     """Return the queries of a chart, as dashboards/views/panel.py builds them."""
-    rows = panel.shape == "rows"
-    before = []
-    span = context.rows_span if rows else context.span
+    span = context.rows_span if panel.shape == "rows" else context.span
     selection = context.selection(span, panel.source)
-    if panel.has_too_many_hosts(selection):
-        promql = panel.fill(selection.variables(), panel.outlier_promql)
-        before = [Query(f"{panel.key}, hosts", promql, span, is_range=False)]
-        selection = replace(selection, outlier_hosts=tuple(scene.hosts[:STAND_OUT]))
-    return [*before, Query(panel.key, panel.query(selection), span)]
+    if not panel.has_too_many_hosts(selection):
+        return [Query(panel.key, panel.query(selection), span)]
+    hosts_promql = panel.fill(selection.variables(), panel.outlier_promql)
+    selection = replace(selection, outlier_hosts=tuple(scene.hosts[:STAND_OUT]))
+    return [
+        Query(f"{panel.key}, hosts", hosts_promql, span, is_range=False),
+        Query(panel.key, panel.query(selection), span),
+    ]
 
 
 def _answer(url: str, query: Query) -> bytes:

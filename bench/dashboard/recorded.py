@@ -23,16 +23,28 @@ class Values(NamedTuple):
     grows: bool = False  # True: the value is its growth per second
 
 
-_GPU: dict[str, tuple[str, Callable[[GpuSample], float]]] = {  # by the name in charts
-    "utilization": ("utilization:ratio", lambda gpu: gpu.utilization_ratio or 0.0),
-    "temperature": ("temperature:celsius", lambda gpu: gpu.temperature_celsius or 0.0),
-    "clock": ("sm_clock:hertz", lambda gpu: gpu.clocks_hertz["sm"]),
-    "power": ("power:watts", lambda gpu: gpu.power_watts or 0.0),
-    "memory": ("memory_used:bytes", lambda gpu: float(gpu.memory_used_bytes or 0)),
+class GpuSeries(NamedTuple):
+    """A value of a GPU that the rules record."""
+
+    name: str  # of the series of one GPU, after zmon:gpu_
+    value: Callable[[GpuSample], float]
+
+
+_GPU: dict[str, GpuSeries] = {  # by the name in the series of the whole job
+    "utilization": GpuSeries("utilization:ratio", lambda gpu: gpu.utilization_ratio or 0.0),
+    "temperature": GpuSeries("temperature:celsius", lambda gpu: gpu.temperature_celsius or 0.0),
+    "clock": GpuSeries("sm_clock:hertz", lambda gpu: gpu.clocks_hertz["sm"]),
+    "power": GpuSeries("power:watts", lambda gpu: gpu.power_watts or 0.0),
+    "memory": GpuSeries("memory_used:bytes", lambda gpu: float(gpu.memory_used_bytes or 0)),
 }
-STAND_OUT = 64  # hosts that the rules record
-FASTEST = 10  # counters that the rules record
+STAND_OUT = 64  # hosts farthest from the median, which the rules record
+FASTEST = 10  # counters of errors that grow fastest, which the rules record
 _SPREAD: dict[str, Callable[[Sequence[float]], float]] = {"largest": max, "median": median, "smallest": min}
+
+
+def constant(value: float) -> tuple[float, ...]:
+    """Return the values of a series that is the same in all kinds of time."""
+    return (float(value),) * len(KINDS)
 
 
 def recorded(scene: Scene) -> Iterator[Values]:
@@ -57,7 +69,8 @@ def _ranks(scene: Scene) -> Iterator[Values]:
             "all_to_all_sent_bytes": [_totals(state)["bytes_sent_all_to_all"] for state in states],
         }
         for name, values in totals.items():
-            yield Values(f"zmon:rank_{name}:total", labels, tuple(value / SIMULATED_SECONDS for value in values), True)
+            per_second = tuple(value / SIMULATED_SECONDS for value in values)
+            yield Values(f"zmon:rank_{name}:total", labels, per_second, grows=True)
         in_flight = tuple(state.in_flight.seconds if state.in_flight else 0.0 for state in states)
         yield Values("zmon:rank_in_flight:seconds", labels, in_flight)
         allocated = tuple(_totals(state)["device_memory_allocated"] for state in states)
@@ -74,13 +87,13 @@ def _hosts(scene: Scene) -> Iterator[Values]:
             for name, value in _GPU.values():
                 yield Values(f"zmon:gpu_{name}", gpu_labels, tuple(value(by_kind[number]) for by_kind in gpus))
             throttled = tuple(1.0 if by_kind[number].throttled["sw_power_cap"] else nan for by_kind in gpus)
-            if throttled != (nan,) * len(throttled):
+            if not all(map(isnan, throttled)):
                 yield Values("zmon:gpu_throttled:on", labels | {"gpu": gpu.gpu, "reason": "sw_power_cap"}, throttled)
         for number in (0, 1):
             nics = [sample.nics[number] for sample in samples if sample.nics]
             link = {**labels, "device": nics[0].device}
-            sent = tuple(_sent_per_second(nic) for nic in nics)
-            yield Values("zmon:nic_receive_bytes:rate", link, sent)
+            received = tuple(_received_per_second(nic) for nic in nics)
+            yield Values("zmon:nic_receive_bytes:rate", link, received)
             drops = tuple(nic.errors["rx_dropped"] / SIMULATED_SECONDS or nan for nic in nics)
             yield Values("zmon:nic_errors:rate", link | {"counter": "rx_dropped"}, drops)
         loads = [_load(sample) for sample in samples]
@@ -89,35 +102,35 @@ def _hosts(scene: Scene) -> Iterator[Values]:
         yield Values("zmon:host_busy:ratio", labels, busy)
         free = tuple(load.memory_available_bytes for load in loads)
         yield Values("zmon:host_memory_available:bytes", labels, free)
-        yield Values("zmon:host_swap_used:bytes", labels, (0.0,) * 3)
+        yield Values("zmon:host_swap_used:bytes", labels, constant(0.0))
         for resource, seconds in loads[0].pressure_seconds.items():
-            share = (seconds / SIMULATED_SECONDS,) * 3
-            yield Values("zmon:host_pressure:ratio", labels | {"resource": resource}, share)
-        yield Values("zmon:tcp_retransmitted_segments:rate", labels, (0.2,) * 3)
-        yield Values("zmon:job_host:ranks", {"job_id": JOB, **labels}, (float(RANKS_PER_AGENT),) * 3)
+            ratio = constant(seconds / SIMULATED_SECONDS)
+            yield Values("zmon:host_pressure:ratio", labels | {"resource": resource}, ratio)
+        yield Values("zmon:tcp_retransmitted_segments:rate", labels, constant(0.2))
+        yield Values("zmon:job_host:ranks", {"job_id": JOB, **labels}, constant(RANKS_PER_AGENT))
 
 
 def _spreads(scene: Scene) -> Iterator[Values]:
     """Yield the largest, median and smallest value over all hosts or GPUs, and the extremes of ranks by host."""
     samples = [[scene.sample(kind, host) for host in scene.hosts] for kind in KINDS]
 
-    def three(name: str, by_kind: list[list[float]], **labels: str) -> Iterator[Values]:
+    def spread_of(name: str, by_kind: list[list[float]], **labels: str) -> Iterator[Values]:
         for spread, statistic in _SPREAD.items():
             values = tuple(statistic(by_host) for by_host in by_kind)
             yield Values(f"zmon:job_{name}:spread", {"job_id": JOB, **labels, "spread": spread}, values)
 
     for name, (_, value) in _GPU.items():
         gpus = [[value(gpu) for sample in hosts for gpu in sample.gpus or ()] for hosts in samples]
-        yield from three(f"gpu_{name}", gpus)
-    nics = [[_sent_per_second(nic) for sample in hosts for nic in sample.nics or ()] for hosts in samples]
-    yield from three("nic_receive_bytes", nics)
+        yield from spread_of(f"gpu_{name}", gpus)
+    nics = [[_received_per_second(nic) for sample in hosts for nic in sample.nics or ()] for hosts in samples]
+    yield from spread_of("nic_receive_bytes", nics)
     loads = [[_load(sample) for sample in hosts] for hosts in samples]
-    yield from three("cpu_busy", [[_busy(load) for load in hosts] for hosts in loads])
-    yield from three("memory_available", [[load.memory_available_bytes for load in hosts] for hosts in loads])
-    yield from three("swap_used", [[0.0]] * 3)
-    yield from three("tcp_retransmitted", [[0.2]] * 3)
+    yield from spread_of("cpu_busy", [[_busy(load) for load in hosts] for hosts in loads])
+    yield from spread_of("memory_available", [[load.memory_available_bytes for load in hosts] for hosts in loads])
+    yield from spread_of("swap_used", [[0.0]] * len(KINDS))
+    yield from spread_of("tcp_retransmitted", [[0.2]] * len(KINDS))
     for resource, stalled_seconds in loads[0][0].pressure_seconds.items():
-        yield from three("pressure", [[stalled_seconds / SIMULATED_SECONDS]] * 3, resource=resource)
+        yield from spread_of("pressure", [[stalled_seconds / SIMULATED_SECONDS]] * len(KINDS), resource=resource)
     for number, host in enumerate(scene.hosts):
         ranks = range(number * RANKS_PER_AGENT, min((number + 1) * RANKS_PER_AGENT, scene.num_ranks))
         states = [[scene.rank(kind, rank) for rank in ranks] for kind in KINDS]
@@ -144,7 +157,7 @@ def _stand_out(host_series: Iterable[Values]) -> Iterator[Values]:
         limits = [sorted(column)[-min(STAND_OUT, len(gaps))] for column in zip(*gaps.values(), strict=True)]
         for host, values in gaps.items():
             shown = tuple(value if value >= limit else nan for value, limit in zip(values, limits, strict=True))
-            if shown != (nan,) * len(shown):
+            if not all(map(isnan, shown)):
                 yield Values(f"{name}:gap", {"job_id": JOB, "host": host}, shown)
 
 
@@ -155,7 +168,9 @@ def _sums_of_hosts(host_series: Sequence[Values]) -> Iterator[Values]:
         numbers = tuple(sum(not isnan(value) for value in column) or nan for column in zip(*throttled, strict=True))
         yield Values("zmon:job_gpu_throttled:count", {"job_id": JOB, "reason": "sw_power_cap"}, numbers)
     errors = [
-        series for series in host_series if series.name == "zmon:nic_errors:rate" and series.by_kind != (nan,) * 3
+        series
+        for series in host_series
+        if series.name == "zmon:nic_errors:rate" and not all(map(isnan, series.by_kind))
     ]
     for series in errors[:FASTEST]:
         yield Values("zmon:job_nic_errors:max", {"job_id": JOB, **series.labels}, series.by_kind)
@@ -177,10 +192,10 @@ def _load(sample: HostSample) -> HostLoad:
     return sample.load
 
 
-def _sent_per_second(nic: NicSample) -> float:
-    """Return the bytes per second that an interface sends: a simulated interface always counts them."""
-    assert nic.transmitted_bytes is not None
-    return nic.transmitted_bytes / SIMULATED_SECONDS
+def _received_per_second(nic: NicSample) -> float:
+    """Return the bytes per second that an interface receives: a simulated interface always counts them."""
+    assert nic.received_bytes is not None
+    return nic.received_bytes / SIMULATED_SECONDS
 
 
 def _job(scene: Scene) -> Iterator[Values]:
@@ -188,29 +203,29 @@ def _job(scene: Scene) -> Iterator[Values]:
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
     totals = [_totals(state) for state in first_rank]
-    ranks = scene.num_ranks / SIMULATED_SECONDS
+    rate = scene.num_ranks / SIMULATED_SECONDS  # of the job per second, for one in the total of the first rank
     for activity in ("train", "eval"):
-        active = tuple(scene.num_ranks * 1.0 if state.activity == activity else nan for state in first_rank)
+        active = tuple(float(scene.num_ranks) if state.activity == activity else nan for state in first_rank)
         yield Values("zmon:job_activity:ranks", labels | {"activity": activity}, active)
     seconds = tuple(hub_answers.job(scene, kind).step_seconds or nan for kind in KINDS)
     yield Values("zmon:job_step_seconds:median", labels, seconds)
     accounts = [hub_answers.job(scene, kind).gpu_seconds for kind in KINDS]
     for cause in dict.fromkeys(cause for account in accounts for cause in account):
         per_second = tuple(account.get(cause, 0.0) / SIMULATED_SECONDS for account in accounts)
-        yield Values("zmon:job_gpu_seconds:total", labels | {"cause": cause}, per_second, True)
-    samples = tuple(kind_totals["samples"] * ranks for kind_totals in totals)
+        yield Values("zmon:job_gpu_seconds:total", labels | {"cause": cause}, per_second, grows=True)
+    samples = tuple(kind_totals["samples"] * rate for kind_totals in totals)
     yield Values("zmon:job_samples:rate", labels, samples)
-    yield Values("zmon:job_busy:max", labels, (1.0,) * len(KINDS))
+    yield Values("zmon:job_busy:max", labels, constant(1.0))
     for key, value in first_rank[0].report.items():
-        yield Values("zmon:job_report:mean", labels | {"key": key}, (value or nan,) * 3)
+        yield Values("zmon:job_report:mean", labels | {"key": key}, constant(value or nan))
     for op in OPS:
         op_labels = labels | {"op": op}
         for direction in ("sent", "received"):
-            num_bytes = tuple(kind_totals[f"bytes_{direction}_{op}"] * ranks for kind_totals in totals)
+            num_bytes = tuple(kind_totals[f"bytes_{direction}_{op}"] * rate for kind_totals in totals)
             yield Values("zmon:job_collective_bytes:rate", op_labels | {"direction": direction}, num_bytes)
-        inflight = tuple(kind_totals[f"inflight_{op}"] * ranks for kind_totals in totals)
+        inflight = tuple(kind_totals[f"inflight_{op}"] * rate for kind_totals in totals)
         yield Values("zmon:job_collective_seconds:rate", op_labels, inflight)
-        exposed = tuple(kind_totals[f"exposed_{op}"] * ranks for kind_totals in totals)
+        exposed = tuple(kind_totals[f"exposed_{op}"] * rate for kind_totals in totals)
         yield Values("zmon:job_collective_exposed_seconds:rate", op_labels, exposed)
     states = [[scene.rank(kind, rank) for rank in range(scene.num_ranks)] for kind in KINDS]
     for spread, statistic in _SPREAD.items():
@@ -225,6 +240,6 @@ def _job(scene: Scene) -> Iterator[Values]:
         yield Values("zmon:job_all_to_all_sent_bytes:spread", labels | {"spread": spread}, sent)
     yield Values("zmon:job_all_to_all_skew:ratio", labels, (1.09, 1.09, nan))
     for direction in ("sent", "received"):
-        num_bytes = tuple(kind_totals[f"nic_{direction}"] * ranks for kind_totals in totals)
+        num_bytes = tuple(kind_totals[f"nic_{direction}"] * rate for kind_totals in totals)
         yield Values("zmon:job_step_nic_bytes:rate", labels | {"direction": direction}, num_bytes)
-    yield Values("zmon:job_storage_read_bytes:rate", labels, (2e9,) * len(KINDS))
+    yield Values("zmon:job_storage_read_bytes:rate", labels, constant(2e9))

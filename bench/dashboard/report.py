@@ -32,7 +32,7 @@ def history(generated: History) -> None:
     scene = generated.scene
     minutes = generated.seconds / 60
     size = f"{generated.num_bytes * _GIGA:.1f} GB on disk, generated in {minutes:.1f} minutes"
-    print(f"{generated.store}: {generated.samples / 1e6:.1f} M samples of {generated.series:,} series, {size}")
+    print(f"{generated.store}: {generated.num_samples / 1e6:.1f} M samples of {generated.num_series:,} series, {size}")
     recent = f"only the last {(LARGE_RECENT_SECONDS if scene.is_large else RECENT_SECONDS) // 60} minutes"
     agents_seconds = scene.intervals.agents_seconds
     recorded_seconds = scene.intervals.recorded.seconds
@@ -122,11 +122,11 @@ def crowds(measured: Sequence[Crowd]) -> None:
     for crowd in measured:
         ratio = crowd.queries / measured[0].queries
         cells = (
-            f"{crowd.queries:.1f}", f"{ratio:.1f} ×", f"{crowd.refreshes * PERCENT:.0f} %",
-            _ms(crowd.median_seconds), _ms(crowd.slow_seconds), f"{crowd.dashboard_core * PERCENT:.0f} %",
+            f"{crowd.queries:.1f}", f"{ratio:.1f} ×", f"{crowd.refresh_ratio * PERCENT:.0f} %",
+            _ms(crowd.median_seconds), _ms(crowd.p95_seconds), f"{crowd.dashboard_core * PERCENT:.0f} %",
             f"{crowd.prometheus_core * PERCENT:.0f} %",
         )  # fmt: skip
-        lost = f"  {crowd.lost} viewers lost their connection" if crowd.lost else ""
+        lost = f"  {crowd.num_lost} viewers lost their connection" if crowd.num_lost else ""
         print(f"  {crowd.name:<{_NAME_WIDTH}}{table_line(cells, heads)}{lost}")
 
 

@@ -22,23 +22,23 @@ OF_PROMETHEUS = {FIRST: "Prometheus, first", AGAIN: "Prometheus, again"}
 # Clicks start from NEUTRAL. A click on this view itself starts from OTHER_NEUTRAL.
 NEUTRAL, OTHER_NEUTRAL = View("incidents", "incidents"), View("armed", "armed")
 _PAUSE_SECONDS = 2.0  # before each visit, so that the refresh of the previous page is over
-_MOMENTS = 4
+_NUM_MOMENTS = 4
 
-Times = dict[str, dict[str, list[float]]]  # seconds by kind and view
+Times = dict[str, dict[str, list[float]]]  # seconds of each visit by its kind, such as FIRST, and the name of its view
 
 
 class Moments:
-    """Moments whose answers are not in the cache. A moment is used again only after its answers have expired."""
+    """Ends of the time range. The dashboard's cache has no answer for the one that `fresh` returns."""
 
     def __init__(self, range_: str) -> None:
         seconds = RANGES[range_]
         column = seconds // HEAT_MAP_POINTS
         latest = (time.time() - AFTER_RATIO * seconds) // column * column - column
-        self._moments = [int(latest - column * number) for number in range(_MOMENTS)]
-        self._used: dict[int, float] = {}
+        self._moments = [int(latest - column * number) for number in range(_NUM_MOMENTS)]
+        self._used: dict[int, float] = {}  # by moment: when it was used last, on the monotonic clock
 
     def fresh(self) -> str:
-        """Return the least recently used moment, after its answers have expired."""
+        """Wait until the answers for the least recently used moment have expired; return it."""
         moment = min(self._moments, key=lambda candidate: self._used.get(candidate, 0.0))
         time.sleep(max(0.0, self._used.get(moment, 0.0) + CACHE_SECONDS + _PAUSE_SECONDS - time.monotonic()))
         self._used[moment] = time.monotonic() + CACHE_SECONDS / 2  # an answer may come some seconds later
@@ -96,9 +96,9 @@ def load_without_browser(
         for view in views:
             query = dict(view.params) | {"at": moment}
             for kind in (FIRST, AGAIN):
-                seconds_before = query_totals(prometheus)[1]
+                seconds_before = query_totals(prometheus).seconds
                 times[kind][view.name].append(sessions.load(dashboard.url, view.path, query))
-                times[OF_PROMETHEUS[kind]][view.name].append(query_totals(prometheus)[1] - seconds_before)
+                times[OF_PROMETHEUS[kind]][view.name].append(query_totals(prometheus).seconds - seconds_before)
     return times
 
 

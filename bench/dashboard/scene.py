@@ -1,7 +1,6 @@
 """A simulated job over some hours: the state of each rank and of each host at every moment.
 
-There are three kinds of time: usual, slow and evaluating. In slow time, all ranks wait for one slow rank. A Scene has
-the periods of each kind.
+There are three kinds of time: usual, slow and evaluating. In slow time, all ranks wait for one slow rank, the culprit.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,23 @@ PHASES = {
 OPS = {"all_to_all": 0.60, "all_reduce": 0.30, "all_gather": 0.06, "reduce_scatter": 0.04}
 SENT_BYTES = 80e6  # bytes that a rank sends in all_to_all in each step
 SAMPLES = 512  # samples of a rank in each step
-GIBI = 1 << 30
-THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
+_GIBI = 1 << 30
+_THROTTLES = ("sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal", "hw_thermal", "hw_power_brake")
 
-Periods = tuple[tuple[float, float], ...]
+
+class Period(NamedTuple):
+    """A part of the history."""
+
+    begin: float  # unix seconds
+    end: float
+
+    def seconds_until(self, times: np.ndarray) -> np.ndarray:
+        """Return the seconds of this period before each of these times."""
+        return np.clip(times - self.begin, 0, self.end - self.begin)
+
+    def includes(self, times: np.ndarray) -> np.ndarray:
+        """Return for each of these times whether it is in this period."""
+        return (self.begin <= times) & (times < self.end)
 
 
 @dataclass(frozen=True)
@@ -75,27 +88,36 @@ class Scene:
         digits = 4 if self.is_large else 3
         return [f"node-{number:0{digits}d}" for number in range(-(-self.num_ranks // RANKS_PER_AGENT))]
 
-    @cached_property
-    def periods(self) -> tuple[Periods, Periods]:
-        """The slow periods, then the evaluating ones.
+    @property
+    def earlier_slow(self) -> Period:
+        """The slow period in the middle of the hours."""
+        return Period(self.now - 11 * self._part_seconds, self.now - 10 * self._part_seconds)
 
-        Slow are a twentieth of the hours, and the time from at most twenty minutes ago to the end.
-        """
-        part = self.hours * 3600 / 20
-        slow = ((self.now - 11 * part, self.now - 10 * part), (self.now - min(1200, 2 * part), float(self.end)))
-        return slow, ((self.now - 6 * part, self.now - 5.4 * part),)
+    @property
+    def current_slow(self) -> Period:
+        """The slow period that has begun twenty minutes ago, or less in a short history, and lasts until the end."""
+        return Period(self.now - min(1200, 2 * self._part_seconds), float(self.end))
+
+    @property
+    def evaluating(self) -> Period:
+        """The evaluating period, between the slow ones."""
+        return Period(self.now - 6 * self._part_seconds, self.now - 5.4 * self._part_seconds)
+
+    @property
+    def _part_seconds(self) -> float:
+        """A twentieth of the hours."""
+        return self.hours * 3600 / 20
 
     def seconds_by_kind(self, times: np.ndarray) -> np.ndarray:
         """Return the seconds of each kind from the start to each of these times: (kinds, times)."""
-        slow, evaluating = (sum(np.clip(times - a, 0, b - a) for a, b in periods) for periods in self.periods)
+        slow = self.earlier_slow.seconds_until(times) + self.current_slow.seconds_until(times)
+        evaluating = self.evaluating.seconds_until(times)
         return np.stack([times - self.start - slow - evaluating, slow, evaluating])
 
     def kinds(self, times: np.ndarray) -> np.ndarray:
         """Return the kind of each of these times."""
-        slow, evaluating = (
-            np.any([(a <= times) & (times < b) for a, b in periods], axis=0) for periods in self.periods
-        )
-        return np.where(slow, SLOW, np.where(evaluating, EVALUATING, USUAL))
+        is_slow = self.earlier_slow.includes(times) | self.current_slow.includes(times)
+        return np.where(is_slow, SLOW, np.where(self.evaluating.includes(times), EVALUATING, USUAL))
 
     def rank(self, kind: int, rank: int) -> RankState:
         """Return the state of a rank after SIMULATED_SECONDS of this kind."""
@@ -113,8 +135,8 @@ class Scene:
             activity="train" if trains else "eval", steps=steps, step=steps,
             step_seconds_total=float(SIMULATED_SECONDS) if trains else 0.0,
             totals=_totals(self_ratio if trains else 0.0, steps, 0.9 + 0.2 * draw.random())
-            | {"device_memory_allocated": (50 + 10 * draw.random()) * GIBI, "device_memory_reserved": 66 * GIBI},
-            device_memory_peak_bytes=68 * GIBI,
+            | {"device_memory_allocated": (50 + 10 * draw.random()) * _GIBI, "device_memory_reserved": 66 * _GIBI},
+            device_memory_peak_bytes=68 * _GIBI,
             in_flight=InFlight("all_to_all", "0", 301, 4096, 0.02 + 0.05 * (1 - self_ratio)),
             report={"loss": 0.45, "normalized_entropy": 0.81, "auc": 0.79},
             last_checkpoint_time=self.now - 900.0,
@@ -180,7 +202,7 @@ def _gpu(kind: int, host: str, number: int) -> GpuSample:
         power_limit_watts=700.0, temperature_celsius=55 + 10 * draw.random(), memory_temperature_celsius=61.5,
         clocks_hertz={"sm": 1.755e9 * draw.uniform(0.97, 1.0), "memory": 2.6e9},
         max_clocks_hertz={"sm": 1.98e9, "memory": 2.6e9},
-        throttled=dict.fromkeys(THROTTLES, False) | {"sw_power_cap": kind == SLOW and is_capped},
+        throttled=dict.fromkeys(_THROTTLES, False) | {"sw_power_cap": kind == SLOW and is_capped},
         ecc_errors={"volatile_corrected": 0, "volatile_uncorrected": 0},
         pcie_received_bytes=10**12, pcie_sent_bytes=10**12,
         nvlink_received_bytes=10**13, nvlink_sent_bytes=10**13, nvlink_errors=0,

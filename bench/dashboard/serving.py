@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 import yaml
@@ -16,11 +17,12 @@ import yaml
 from bench.dashboard import fake_hub, victoria
 from bench.dashboard.history import VICTORIA
 from bench.dashboard.scene import Scene
-from bench.processes import child, daemon, free_port, spawn, wait_for_answer
+from bench.processes import child, daemon, spawn, wait_for_answer
 from dashboards.rules.render import rendered
+from lab.jobs.without_torchrun import free_port
 
-UNEVALUATED = "1y"  # interval, far longer than the benchmark; the view `armed` only needs the rules to be loaded
-EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
+_RULES_INTERVAL = "1y"  # longer than the benchmark, so that no rule is evaluated; the view `armed` lists loaded rules
+_EMPTY_PAGE = "import streamlit as st\nst.html('<b data-testid=\"zmon-empty\">empty</b>')\n"
 _QUERY_METRIC = (  # of Prometheus, or of VictoriaMetrics
     r"^(?:prometheus_http|vm)_request_duration_seconds_%s"
     r'\{(?:handler|path)="/api/v1/query(?:_range)?"\} (\S+)'
@@ -85,25 +87,32 @@ def empty_page(folder: Path) -> Iterator[Server]:
     """Start Streamlit with an empty page."""
     port = free_port()
     script = folder / "empty_page.py"
-    script.write_text(EMPTY_PAGE)
+    script.write_text(_EMPTY_PAGE)
     flags = ("--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none",
              "--browser.gatherUsageStats=false", "--client.toolbarMode=minimal")  # fmt: skip
     with child(sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}", *flags) as process:
         yield _ready(port, process, "/_stcore/health")
 
 
-def query_totals(store: Server) -> tuple[float, float]:
-    """Return the number of PromQL queries that the store has answered so far, and their total seconds."""
+class QueryTotals(NamedTuple):
+    """The PromQL queries that a store has answered since its start."""
+
+    num_queries: float
+    seconds: float  # of all of them
+
+
+def query_totals(store: Server) -> QueryTotals:
+    """Return the totals from the store's own metrics."""
     with urllib.request.urlopen(f"{store.url}/metrics", timeout=30) as answer:
         page = answer.read().decode()
-    return sum(map(float, _QUERY_COUNTS.findall(page))), sum(map(float, _QUERY_SECONDS.findall(page)))
+    return QueryTotals(sum(map(float, _QUERY_COUNTS.findall(page))), sum(map(float, _QUERY_SECONDS.findall(page))))
 
 
 def _unevaluated(name: str, text: str, folder: Path) -> Path:
     """Write a file of rules, with an interval so long that they are not evaluated during the benchmark."""
     rules = yaml.safe_load(text)
     for group in rules["groups"]:
-        group["interval"] = UNEVALUATED
+        group["interval"] = _RULES_INTERVAL
     copy = folder / name
     copy.write_text(yaml.safe_dump(rules))
     return copy

@@ -31,9 +31,9 @@ class Session:
     page: str
     query: str
     refreshes: list[float] = field(default_factory=list)  # seconds of each refresh
-    _hash: str = ""
+    _hash: str = ""  # of the page's script, by the server
     _received: set[str] = field(default_factory=set)  # hashes of messages in the current run
-    _received_before: set[str] = field(default_factory=set)
+    _received_before: set[str] = field(default_factory=set)  # in the run before
     _intervals: dict[str, float] = field(default_factory=dict)  # by fragment, seconds between two refreshes
 
     async def load(self) -> float:
@@ -51,6 +51,7 @@ class Session:
             await asyncio.sleep(max(0.0, every - (time.monotonic() - began_at)))
 
     async def _run(self, fragment: str) -> float:
+        """Run a live part of the page, or the whole page for ""; return the seconds until its last message."""
         request = BackMsg()
         state = request.rerun_script
         state.query_string = self.query
@@ -80,7 +81,7 @@ class Session:
 
 @contextlib.asynccontextmanager
 async def open_sessions(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> AsyncIterator[list[Session]]:
-    """Open a session for each of these views: (path, query)."""
+    """Open a session for each of these pairs of a page's path and its query."""
     async with aiohttp.ClientSession() as client, contextlib.AsyncExitStack() as stack:
         sessions = []
         for page, query in views:
@@ -106,7 +107,7 @@ class Viewers:
     """Viewers at the same time, in a separate thread."""
 
     sessions: list[Session] = field(default_factory=list)
-    lost: int = 0  # viewers whose connection broke or timed out
+    num_lost: int = 0  # viewers whose connection broke or timed out
 
     def take_refreshes(self) -> list[float]:
         """Return the seconds of each refresh since the last call."""
@@ -135,7 +136,7 @@ def watching(url: str, views: Sequence[tuple[str, dict[str, str]]]) -> Iterator[
                 all_loaded.set()
             await session.watch()
         except (aiohttp.ClientError, TimeoutError, TypeError):  # TypeError: a closed socket returns no bytes
-            viewers.lost += 1
+            viewers.num_lost += 1
 
     task = loop.create_task(watch_all())
 

@@ -10,24 +10,24 @@ from itertools import cycle, islice
 from bench.dashboard import sessions
 from bench.dashboard.browser import View
 from bench.dashboard.serving import Server, query_totals
+from bench.processes import cpu_seconds
 from dashboards.address import REFRESH_SECONDS
 from zmon.stats import quantile
 
-SECONDS = 20.0
+SECONDS = 20.0  # of each measurement
 
 
 @dataclass(frozen=True)
 class Crowd:
-    """The measurements of a number of viewers over some time."""
+    """The measurements of several viewers over SECONDS."""
 
     name: str
-    viewers: int
-    lost: int  # viewers whose connection broke or timed out
-    queries: float  # queries of all viewers to Prometheus in each refresh interval
-    refreshes: float  # ratio of due refreshes that happened
-    median_seconds: float | None  # median of a refresh
-    slow_seconds: float | None  # p95 of a refresh
-    dashboard_core: float  # share of one core
+    num_lost: int  # viewers whose connection broke or timed out
+    queries: float  # of all viewers to Prometheus, in one refresh interval
+    refresh_ratio: float  # refreshes that happened ÷ refreshes that were due
+    median_seconds: float | None  # of a refresh; None: none happened
+    p95_seconds: float | None
+    dashboard_core: float  # CPU time as a ratio of one core
     prometheus_core: float
 
 
@@ -45,19 +45,20 @@ def _measure(prometheus: Server, dashboard: Server, name: str, views: list[View]
     with sessions.watching(dashboard.url, [(view.path, dict(view.params)) for view in views]) as crowd:
         time.sleep(2 * REFRESH_SECONDS)
         crowd.take_refreshes()
-        queries_before = query_totals(prometheus)[0]
-        cpu_before = _cpu_seconds(dashboard, prometheus)
+        queries_before = query_totals(prometheus).num_queries
+        dashboard_before, prometheus_before = cpu_seconds(dashboard.process), cpu_seconds(prometheus.process)
         began_at = time.monotonic()
         time.sleep(SECONDS)
         elapsed = time.monotonic() - began_at
         seconds = crowd.take_refreshes()
         num_due = elapsed / REFRESH_SECONDS
-        cpu_after = _cpu_seconds(dashboard, prometheus)
-        cores = [(after - before) / elapsed for after, before in zip(cpu_after, cpu_before, strict=True)]
-        queries = (query_totals(prometheus)[0] - queries_before) / num_due
-    median, slow = quantile(seconds, 0.5), quantile(seconds, 0.95)
-    return Crowd(name, len(views), crowd.lost, queries, len(seconds) / num_due / len(views), median, slow, *cores)
-
-
-def _cpu_seconds(*servers: Server) -> list[float]:
-    return [sum(server.process.cpu_times()[:2]) for server in servers]
+        return Crowd(
+            name=name,
+            num_lost=crowd.num_lost,
+            queries=(query_totals(prometheus).num_queries - queries_before) / num_due,
+            refresh_ratio=len(seconds) / num_due / len(views),
+            median_seconds=quantile(seconds, 0.5),
+            p95_seconds=quantile(seconds, 0.95),
+            dashboard_core=(cpu_seconds(dashboard.process) - dashboard_before) / elapsed,
+            prometheus_core=(cpu_seconds(prometheus.process) - prometheus_before) / elapsed,
+        )

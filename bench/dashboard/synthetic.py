@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from bench.cluster import RANKS_PER_AGENT, sources
 from bench.dashboard import hub_answers
-from bench.dashboard.recorded import Values, recorded
+from bench.dashboard.recorded import Values, constant, recorded
 from bench.dashboard.scene import JOB, KINDS, SIMULATED_SECONDS, SLOW, Scene
 from dashboards.panels import ALL
 from dashboards.rules.render import recording_seconds
@@ -38,8 +38,8 @@ AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
     "zmon_collective_inflight_seconds", "zmon_activity",
 )  # fmt: skip
 IN_DETAIL = 4  # ranks with complete series, because a view of one rank reads them
-AGO = 0.2  # seconds since the last event, for frequent events
-_POOL = np.random.default_rng(0).random(1 << 16)
+_EVENT_AGE_SECONDS = 0.2  # of the last event, in series of the time of a frequent event
+_POOL = np.random.default_rng(0).random(1 << 16)  # of the noise
 _JITTER = 0.8  # maximum noise as a ratio of an interval; below 1, so that a counter never decreases
 
 
@@ -68,16 +68,17 @@ class Series:
         first = max(start, scene.now - recent if self.is_recent else scene.start)
         return np.arange(-(-first // self.every) * self.every, min(end, scene.end), self.every)
 
-    def constant(self) -> float | None:
+    def only_value(self) -> float | None:
         """Return the value of a series that is always the same whole number, else None."""
-        is_even = not self.grows and len(set(self.by_kind)) == 1 and _is_state(np.asarray(self.by_kind)).all()
-        return self.by_kind[0] if is_even and not self.name.endswith("_timestamp_seconds") else None
+        if self.grows or self.name.endswith("_timestamp_seconds") or len(set(self.by_kind)) > 1:
+            return None
+        return self.by_kind[0] if _is_state(np.asarray(self.by_kind)).all() else None
 
     def values(self, scene: Scene, times: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the samples at these times. Their noise is the same in every run."""
         samples: NDArray[np.float64]
         if self.name.endswith("_timestamp_seconds"):
-            samples = np.subtract(times, AGO)
+            samples = np.subtract(times, _EVENT_AGE_SECONDS)
         elif self.grows:  # all counters of a page are scraped at the same moment
             one_page = self.labels.get("instance") or self.labels.get("rank") or self.head
             scraped = times - _JITTER * self.every * _noise(one_page, times, self.every)
@@ -107,17 +108,19 @@ def everything(scene: Scene) -> Iterator[Series]:
     target = {"job": "zmon-hub", "instance": "hub:9781"}
     hub_seconds = scene.intervals.hub_seconds
     for name, labels, values, grows in _parse([_hub(scene, kind) for kind in KINDS]):
-        yield Series(name, labels | target, values, grows, hub_seconds)
+        yield Series(name, labels | target, values, grows, every=hub_seconds)
     alert = {"alertname": "ZmonFindingWarning", "alertstate": "firing", "severity": "warning", "job_id": JOB}
-    yield Series("ALERTS", alert, (nan, 1.0, nan), False, hub_seconds)
+    yield Series("ALERTS", alert, (nan, 1.0, nan), grows=False, every=hub_seconds)
     rule_seconds = recording_seconds(scene.intervals)
     for daemon, seconds in ((AGENT, scene.intervals.agents_seconds), (HUB, hub_seconds)):
-        yield Series(MADE_FOR, {"daemon": daemon}, (float(seconds),) * 3, False, rule_seconds[MADE_FOR])
+        values = constant(seconds)
+        yield Series(MADE_FOR, {"daemon": daemon}, values, grows=False, every=rule_seconds[MADE_FOR])
     culprit_host = scene.hosts[scene.culprit // RANKS_PER_AGENT]
     for name, labels, values, grows in recorded(scene):
         is_read_over_time = name.endswith(":on") or not name.startswith("zmon:gpu_") or labels["host"] == culprit_host
         is_recent = scene.is_large and not is_read_over_time
-        yield Series(name, labels, values, grows, LARGE_RECENT_EVERY if is_recent else rule_seconds[name], is_recent)
+        every = LARGE_RECENT_EVERY if is_recent else rule_seconds[name]
+        yield Series(name, labels, values, grows, every, is_recent)
 
 
 def _agents(scene: Scene) -> Iterator[Series]:
@@ -136,10 +139,10 @@ def _agents(scene: Scene) -> Iterator[Series]:
         else:
             page = _parse([_agent(scene, kind, host) for kind in KINDS])
         for name, labels, values, grows in page:
-            complete = (not scene.is_large and name in over_time) or labels.get("rank") in ranks_in_detail
-            every = scene.intervals.agents_seconds if complete else recent_every
-            yield Series(name, labels | target, values, grows, every, not complete)
-        yield Series("up", target, (1.0,) * 3, False, recent_every, True)
+            is_complete = (not scene.is_large and name in over_time) or labels.get("rank") in ranks_in_detail
+            every = scene.intervals.agents_seconds if is_complete else recent_every
+            yield Series(name, labels | target, values, grows, every, is_recent=not is_complete)
+        yield Series("up", target, constant(1.0), grows=False, every=recent_every, is_recent=True)
 
 
 def _on_host(series: Values, host: str, number: int) -> Values:
@@ -161,7 +164,7 @@ def _parse(pages: Iterable[bytes]) -> Iterator[Values]:
                 grows = family.type in ("counter", "histogram")
                 if grows:
                     growing.add(key)
-                by_kind.setdefault(key, [nan] * 3)[kind] = sample.value / (SIMULATED_SECONDS if grows else 1)
+                by_kind.setdefault(key, [nan] * len(KINDS))[kind] = sample.value / (SIMULATED_SECONDS if grows else 1)
     for key, values in by_kind.items():
         yield Values(key[0], dict(key[1]), tuple(values), key in growing)
 
@@ -183,11 +186,6 @@ def _hub(scene: Scene, kind: int) -> bytes:
     histogram = {JOB: (slowest, SIMULATED_SECONDS * bool(steps))}
     findings = [hub_answers.finding(scene)] if kind == SLOW else []
     state = metrics.HubPage(
-        jobs=[job],
-        histograms=histogram,
-        findings=findings,
-        pass_seconds=0.4,
-        last_pass_time=scene.now,
-        version="bench",
+        jobs=[job], histograms=histogram, findings=findings, pass_seconds=0.4, last_pass_time=scene.now, version="bench"
     )
     return metrics.hub_page(state)

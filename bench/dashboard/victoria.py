@@ -13,7 +13,8 @@ import psutil
 
 from bench.dashboard.scene import Scene
 from bench.dashboard.synthetic import Series
-from bench.processes import child, free_port, wait_for_answer
+from bench.processes import child, wait_for_answer
+from lab.jobs.without_torchrun import free_port
 
 PROGRAM = "victoria-metrics"
 _LINES = 2000  # series in one request

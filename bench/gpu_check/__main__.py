@@ -9,7 +9,6 @@ more may be needed to end processes that still run. Exit codes: 0 nothing failed
 
 from __future__ import annotations
 
-import argparse
 import signal
 import sys
 import tempfile
@@ -24,6 +23,7 @@ from bench.gpu_check.machine import this_machine
 from bench.gpu_check.report import line, report, summary
 from bench.gpu_check.result import FAILED, Result
 from bench.gpu_check.running import results
+from bench.rows import parser_of
 from lab.stage.launched import kill_all
 
 SECONDS = 480.0
@@ -31,7 +31,7 @@ SECONDS = 480.0
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the checks and print the report; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     names = [check.name for check in ALL]
     parser.add_argument("--only", nargs="+", choices=names, metavar="CHECK", help=f"run only these: {', '.join(names)}")
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"time for all checks together ({SECONDS:.0f})")

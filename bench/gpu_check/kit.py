@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -29,37 +29,37 @@ T = TypeVar("T")
 
 
 class OutOfTime(Exception):
-    """The time of the command is over, so that a check could not run."""
+    """The time of the command is over, so that a check could not run to its end."""
 
 
 @dataclass(frozen=True)
-class RankRecord:
+class BoxContent:
     """The content of the box of a rank that has ended."""
 
     identity: Identity
-    last: Row  # the last boundary, which has the totals
+    last_boundary: Row  # has the totals of the rank
     steps: Steps
-    sequences: dict[str, int]  # collectives by process group
+    sequences: dict[str, int]  # the number of the last collective, by process group
 
     @property
     def num_steps(self) -> int:
         """The number of steps that the rank has counted."""
-        return self.last[layout.STEPS]
+        return self.last_boundary[layout.STEPS]
 
     @property
-    def dropped_records(self) -> int:
-        """The number of records that are lost."""
-        return self.last[layout.DROPPED]
+    def num_dropped(self) -> int:
+        """The number of records that the probe dropped."""
+        return self.last_boundary[layout.DROPPED]
 
     @property
     def overhead_seconds(self) -> float:
-        """The overhead of the probe, as it says."""
-        return self.last[layout.OVERHEAD] * NS
+        """The overhead of the probe, by its own measurement."""
+        return self.last_boundary[layout.OVERHEAD] * NS
 
     @property
     def memory(self) -> Row:
-        """The bytes that the allocator has allocated and reserved, and the peak; unknown if it was never asked."""
-        return self.last[layout.MEMORY : layout.MEMORY + layout.NUM_MEMORY]
+        """The bytes that the allocator has allocated and reserved, and the peak; UNKNOWN if it was never read."""
+        return self.last_boundary[layout.MEMORY : layout.MEMORY + layout.NUM_MEMORY]
 
 
 @dataclass(frozen=True)
@@ -67,28 +67,27 @@ class FinishedJob:
     """A job that has ended well, and its files."""
 
     folder: Path
-    ranks: int
+    num_ranks: int
 
     def records(self, kind: type[T]) -> list[T]:
         """Return what the ranks wrote, rank 0 first."""
-        return [read(self.folder, rank, kind) for rank in range(self.ranks)]
+        return [read(self.folder, rank, kind) for rank in range(self.num_ranks)]
 
-    def boxes(self) -> list[RankRecord]:
+    def boxes(self) -> list[BoxContent]:
         """Return the boxes of the ranks, rank 0 first."""
-        return [read_box(box_path(self.folder / BOXES, JOB_ID, 0, rank)) for rank in range(self.ranks)]
+        return [read_box(box_path(self.folder / BOXES, JOB_ID, 0, rank)) for rank in range(self.num_ranks)]
 
 
 @dataclass(frozen=True)
 class Kit:
-    """The machine, the directory of the command, and the time on the monotonic clock at which it must be over."""
+    """The machine, the directory and the deadline of the command."""
 
     machine: Machine
     folder: Path
-    deadline: float
-    _numbers: Iterator[int] = field(default_factory=itertools.count)
+    deadline: float  # on the monotonic clock
 
-    def seconds(self, limit: float) -> float:
-        """Return the seconds for something that should take at most `limit`. Raises OutOfTime."""
+    def seconds_left(self, limit: float) -> float:
+        """Return how long a part of a check may take: `limit`, or the rest of the command's time. Raises OutOfTime."""
         if self.is_over:
             raise OutOfTime(OUT_OF_TIME)
         return min(limit, self.deadline - time.monotonic())
@@ -99,17 +98,15 @@ class Kit:
         return time.monotonic() >= self.deadline
 
     def new_folder(self) -> Path:
-        """Make a directory of its own for a job."""
-        folder = self.folder / str(next(self._numbers))
-        folder.mkdir()
-        return folder
+        """Make a directory for one job."""
+        return Path(tempfile.mkdtemp(prefix="job-", dir=self.folder))
 
     def run(self, setting: Setting, name: str, *arguments: str, seconds: float) -> FinishedJob:
         """Run one of the kit's jobs in a setting until it ends. Raises JobFailed and OutOfTime."""
         folder = self.new_folder()
-        seconds = self.seconds(seconds)
-        run_job(folder, f"{JOBS}.{name}", setting.key, *arguments, seconds=seconds, ranks=setting.ranks)
-        return FinishedJob(folder, setting.ranks)
+        seconds = self.seconds_left(seconds)
+        run_job(folder, JOBS, name, setting.key, *arguments, seconds=seconds, ranks=setting.num_ranks)
+        return FinishedJob(folder, setting.num_ranks)
 
 
 @dataclass(frozen=True)
@@ -122,15 +119,14 @@ class Check:
     run: Callable[[Kit, Setting], Iterable[Result]]
 
 
-def read_box(path: Path) -> RankRecord:
+def read_box(path: Path) -> BoxContent:
     """Read the box of a rank that has ended. Raises BoxError and OSError."""
     reader = BoxReader(path)
     try:
-        names = reader.groups()
-        counts = reader.sequences()
-        sequences = {name: counts[number] for number, (name, _) in names.items() if number in counts}
+        by_slot = reader.sequences()
+        sequences = {name: by_slot[slot] for slot, (name, _) in reader.groups().items() if slot in by_slot}
         identity = reader.identity()
-        ends = reader.steps_ended(-1, sys.maxsize, layout.RING_CAPACITY)
-        return RankRecord(identity, reader.last_boundary(), whole_steps({identity.run_uid: ends}), sequences)
+        steps = reader.steps_ended(-1, sys.maxsize, layout.RING_CAPACITY)
+        return BoxContent(identity, reader.last_boundary(), whole_steps({identity.run_uid: steps}), sequences)
     finally:
         reader.close()

@@ -15,19 +15,19 @@ from bench.gpu_check import nvidia_smi
 from bench.gpu_check.records import TorchDevice, TorchFacts
 
 _ROOT = Path(__file__).parents[2]
-_SECONDS = 120.0  # the first import of torch on a cold machine
+_LIMIT_SECONDS = 120.0  # the first import of torch on a machine takes long
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Versions and devices: `uuids` by nvidia-smi, `devices` by torch."""
+    """The versions and devices of a machine, by torch and by nvidia-smi."""
 
-    python: str
+    python: str  # the version
     torch: TorchFacts
-    driver: str | None
-    uuids: tuple[str, ...]
+    driver: str | None  # the version, by nvidia-smi
+    uuids: tuple[str, ...]  # of the GPUs, by nvidia-smi
     smi_error: str  # why nvidia-smi gave no answer; "": it did
-    processors: int
+    num_processors: int
 
     @property
     def devices(self) -> tuple[TorchDevice, ...]:
@@ -40,7 +40,7 @@ class Machine:
         return len(self.devices)
 
     @property
-    def no_gpu(self) -> str:
+    def no_gpu_reason(self) -> str:
         """The reason why torch can use no GPU; "" if it can."""
         if self.devices:
             return ""
@@ -64,7 +64,7 @@ def this_machine() -> Machine:
         driver=answers[0]["driver_version"] if answers else None,
         uuids=tuple(row["uuid"] for row in answers),
         smi_error=smi_error,
-        processors=len(os.sched_getaffinity(0)),
+        num_processors=len(os.sched_getaffinity(0)),
     )
 
 
@@ -73,7 +73,13 @@ def torch_facts() -> TorchFacts:
     try:
         command = (sys.executable, "-m", "bench.gpu_check.jobs.facts")
         done = subprocess.run(
-            command, cwd=_ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_SECONDS, check=True
+            command,
+            cwd=_ROOT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_LIMIT_SECONDS,
+            check=True,
         )
         return msgspec.json.decode(done.stdout.splitlines()[-1], type=TorchFacts)
     except subprocess.CalledProcessError as error:

@@ -1,4 +1,4 @@
-"""The files that the jobs of the kit write for its checks, one for each rank. Frozen data only.
+"""The records that a job of the GPU kit writes for its check: one JSON file for each rank.
 
 Times are seconds and amounts are bytes. `None` means unknown.
 """
@@ -6,19 +6,13 @@ Times are seconds and amounts are bytes. `None` means unknown.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 
 T = TypeVar("T")
-
-ABSENT, HOST_CLOCK, EVENTS = "absent", "host clock", "device events"  # modes of the probe: no zmon, the source of times
-# A round of the load: products of square matrices (50 ms on an H100), then copies to the GPU and back, whose sizes
-# differ so that directions cannot be confused.
-PRODUCTS, WIDTH, DTYPE = 20, 8192, "bfloat16"
-RECEIVED_BYTES, SENT_BYTES = 64 << 20, 32 << 20
-HIDDEN_SHARES = (0.0, 0.5, 2.0)  # lengths of the kernels behind which a collective is waited for, of the wait
 
 
 @dataclass(frozen=True)
@@ -43,17 +37,18 @@ class TorchFacts:
 
 @dataclass(frozen=True)
 class TrainedRank:
-    """The end of a watched training, seen from inside the rank."""
+    """The end of a watched training, as the rank itself knows it."""
 
     device_events: bool  # the probe measured times on the device
-    last_sequences: dict[str, int] | None = None  # last completed sequence by backend:group, of torch's flight recorder
-    num_pending: int = 0  # collectives that the flight recorder has as not done
-    flight_error: str = ""
+    # By "backend:group", the last sequence that torch's flight recorder has as completed. None: it did not answer.
+    last_sequences: dict[str, int] | None = None
+    num_pending: int = 0  # collectives that the flight recorder has as not completed
+    flight_error: str = ""  # why the flight recorder did not answer
 
 
 @dataclass(frozen=True)
 class TimedKernels:
-    """The time of the kernels of each step by phase, by events of the job's own, and the time of submitting them."""
+    """The device time of each step by phase, by CUDA events of the job, and the time of submitting all steps."""
 
     steps: tuple[dict[str, float], ...]
     host_seconds: float  # until the host had submitted all steps
@@ -61,11 +56,19 @@ class TimedKernels:
     device_events: bool
 
 
+class ProbeMode(StrEnum):
+    """The state of the probe while the cost of a mark is measured."""
+
+    ABSENT = "absent"  # the rank has no probe
+    HOST_CLOCK = "host clock"  # the probe takes times from the host's clock
+    EVENTS = "device events"  # the probe takes times from CUDA events
+
+
 @dataclass(frozen=True)
 class MarkCosts:
-    """The host's seconds per change of phase, block by block, by mode. The n-th blocks of all modes are neighbours."""
+    """The host time of a change of phase, for each block of changes. The modes take turns, block by block."""
 
-    by_mode: dict[str, tuple[float, ...]]
+    by_mode: dict[ProbeMode, tuple[float, ...]]
     device_events: bool
 
 
@@ -80,23 +83,41 @@ class AllocatorFigures:
 
 
 @dataclass(frozen=True)
-class Overlaps:
-    """The steps of a job. Every step hides the same wait behind a kernel of another length."""
+class HiddenStep:
+    """A step in which a kernel runs while the rank waits for a collective."""
+
+    kernel_ratio: float  # the kernel's duration ÷ the duration of the wait
+    expected_exposed_seconds: float  # of the wait: what remains after the kernel
+
+
+@dataclass(frozen=True)
+class OverlapSteps:
+    """The steps of a job in which kernels of different durations hide the wait for the same collective."""
 
     op: str
-    expected_exposed: tuple[float, ...]  # of this rank, step by step
-    waits: float  # the length of the wait that nothing hides
+    wait_seconds: float  # of this rank, without a kernel
+    steps: tuple[HiddenStep, ...]
+
+
+@dataclass(frozen=True)
+class LoadTotals:
+    """The work that the load has done on the GPU so far."""
+
+    received_bytes: int  # by copies from the host
+    sent_bytes: int  # by copies to the host
+    operations: float  # floating-point operations of the matrix products
+    dtype: str  # of the matrices
 
 
 @dataclass(frozen=True)
 class SubmittedSteps:
-    """The time in which the host submitted steps while the device was busy, with zmon and without it."""
+    """The time in which the host submitted steps while a long kernel ran, with zmon and without it."""
 
-    busy_seconds: float
+    kernel_seconds: float
     watched_seconds: float
-    absent_seconds: float
-    dropped: int  # records that the probe dropped meanwhile
-    error: str  # of torch's check for calls that synchronize; "": none
+    absent_seconds: float  # without zmon
+    num_dropped: int  # records that the probe dropped while torch checked for calls that synchronize
+    error: str  # of this check; "": no call synchronizes
 
 
 @dataclass(frozen=True)
@@ -106,7 +127,7 @@ class Capture:
     what: str
     watched: bool
     error: str  # "": captured and replayed
-    largest_difference: float | None  # of a parameter from the same steps without a graph
+    largest_difference: float | None  # of a parameter from its value after the same steps without a graph
 
 
 @dataclass(frozen=True)
@@ -116,9 +137,12 @@ class Captures:
     captures: tuple[Capture, ...]
 
 
-def write(folder: str, rank: int, record: object) -> None:
-    """Write the record of a rank."""
-    (Path(folder) / f"{rank}.json").write_bytes(msgspec.json.encode(record))
+def write(folder: Path, rank: int, record: object) -> None:
+    """Write the record of a rank. The file appears whole, so a reader may poll it."""
+    file = folder / f"{rank}.json"
+    new = file.with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(record))
+    new.replace(file)
 
 
 def read(folder: Path, rank: int, kind: type[T]) -> T:

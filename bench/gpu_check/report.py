@@ -72,14 +72,14 @@ def _missing_rows(missing: Iterable[Result]) -> Iterator[tuple[str, ...]]:
 
 
 def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
-    for number, device in enumerate(machine.devices):
-        yield f"GPU {number}", f"{device.name}, compute capability {device.capability}"
-    if machine.no_gpu:
-        yield "GPU", machine.no_gpu
+    for index, device in enumerate(machine.devices):
+        yield f"GPU {index}", f"{device.name}, compute capability {device.capability}"
+    if machine.no_gpu_reason:
+        yield "GPU", machine.no_gpu_reason
     yield "driver", machine.driver or f"unknown: {machine.smi_error}"
     torch = machine.torch
     yield "torch, CUDA, NCCL", ", ".join((torch.torch, torch.cuda or "none", torch.nccl or "none"))
-    yield "Python, processors", f"{machine.python}, {machine.processors}"
+    yield "Python, processors", f"{machine.python}, {machine.num_processors}"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:

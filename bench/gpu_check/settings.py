@@ -15,30 +15,31 @@ from zmon.format import counted
 
 @dataclass(frozen=True)
 class Setting:
-    """Ranks, their backend ("": no process group), and the number of GPUs that they need."""
+    """One way to run the job of a check. MACHINE is for checks without a job."""
 
     key: str  # on the command line of a job
     name: str  # in the report
-    backend: str
-    ranks: int
-    gpus: int
+    backend: str  # "": no process group
+    num_ranks: int
+    num_gpus: int  # that the ranks need
 
     def missing(self, machine: Machine) -> str | None:
         """Return the reason why this machine cannot have this setting, or None."""
-        if machine.num_gpus >= self.gpus:
+        if machine.num_gpus >= self.num_gpus:
             return None
-        return machine.no_gpu or f"this machine has {counted(machine.num_gpus, 'GPU')}, and this needs {self.gpus}"
+        available = counted(machine.num_gpus, "GPU")
+        return machine.no_gpu_reason or f"this machine has {available}, and this needs {self.num_gpus}"
 
     def applies(self, machine: Machine) -> bool:
-        """Return False if a setting with GPUs says more on this machine."""
+        """Return False for ON_CPU on a machine with a GPU, where settings with GPUs say more."""
         return self is not ON_CPU or not machine.num_gpus
 
 
-MACHINE = Setting("machine", "", "", ranks=0, gpus=0)
-ALONE = Setting("alone", "1 process on the GPU, no process group", "", ranks=1, gpus=1)
-ONE_RANK = Setting("nccl-1", "1 rank, NCCL", "nccl", ranks=1, gpus=1)
-SHARED = Setting("gloo-shared", "2 ranks on one GPU, gloo on CUDA tensors", "gloo", ranks=2, gpus=1)
-GPU_EACH = Setting("nccl-2", "2 ranks, NCCL, a GPU each", "nccl", ranks=2, gpus=2)
-ON_CPU = Setting("gloo-cpu", "2 ranks, gloo on the CPU", "gloo", ranks=2, gpus=0)
+MACHINE = Setting("machine", "", "", num_ranks=0, num_gpus=0)
+ALONE = Setting("alone", "1 process on the GPU, no process group", "", num_ranks=1, num_gpus=1)
+ONE_RANK = Setting("nccl-1", "1 rank, NCCL", "nccl", num_ranks=1, num_gpus=1)
+SHARED = Setting("gloo-shared", "2 ranks on one GPU, gloo on CUDA tensors", "gloo", num_ranks=2, num_gpus=1)
+GPU_EACH = Setting("nccl-2", "2 ranks, NCCL, a GPU each", "nccl", num_ranks=2, num_gpus=2)
+ON_CPU = Setting("gloo-cpu", "2 ranks, gloo on the CPU", "gloo", num_ranks=2, num_gpus=0)
 
 BY_KEY = {setting.key: setting for setting in (MACHINE, ALONE, ONE_RANK, SHARED, GPU_EACH, ON_CPU)}

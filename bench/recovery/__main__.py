@@ -13,8 +13,6 @@ runs the missing arms only.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +25,7 @@ from torch.distributed.constants import default_pg_timeout
 from bench.recovery.arm import Arm, Sizes, run_arm
 from bench.recovery.figures import CALM, KINDS, ArmRun, lines
 from bench.recovery.policy import POLICY
+from bench.rows import load_line, parser_of
 from lab.drills.session import open_stage
 from zmon.errors import ZmonError
 
@@ -55,7 +54,7 @@ def arms(faults: int) -> tuple[Arm, ...]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the arms that are missing, and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     names = [arm.name for arm in arms(0)]
     parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=" · ".join(names))
     parser.add_argument("--every", type=float, default=303.0, help="seconds between two faults (303)")
@@ -92,7 +91,7 @@ def main(words: Sequence[str] | None = None) -> int:
             if options.out:
                 options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
     print(*lines(results.runs, sizes.every), sep="\n")
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
     return 0
 
 

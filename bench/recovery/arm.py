@@ -23,21 +23,22 @@ from zmon.errors import PartFailed
 from zmon.process import ExitWatch
 from zmon.schema.act import ACTED, CAPTURE
 
-STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
+STORE = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"  # a variable of torchrun: "1": a store of each launch's own
 CHECKPOINT_STEPS = 50
 START_SECONDS = 120.0  # a job must train by then
 LEARN_SECONDS = 15.0  # the least time from the first step to the first fault: the leases are learned by then
+_RESTARTS_PER_FAULT = 20  # far more than a recovery takes, so that torchrun never gives up
 _AFTER_STEPS = 2  # the step that is under way when a rank is struck may still end
 _POLL_SECONDS = 0.1
 
 
 class Arm(msgspec.Struct, frozen=True):
-    """One way to run: its faults, with acts or without, and a store of each launch's own or that of torchrun."""
+    """One way to run the training under faults."""
 
     name: str
     kinds: tuple[str, ...]  # of its faults, in order
-    acts: bool
-    own_store: bool = True
+    acts: bool  # zmon acts
+    own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -66,7 +67,7 @@ def _start(arm: Arm, sizes: Sizes, stage: Stage) -> Launched:
     folder.mkdir(parents=True)
     command = [
         *(sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={sizes.ranks}"),
-        *(f"--max-restarts={20 * (len(arm.kinds) + 1)}", "-m", "bench.recovery.job"),
+        *(f"--max-restarts={_RESTARTS_PER_FAULT * (len(arm.kinds) + 1)}", "-m", "bench.recovery.job"),
         *(str(folder), str(sizes.step_seconds), "--resume", "auto", "--steps", "0"),
         *("--set", f"checkpoint.folder={folder / 'checkpoints'}", "--set", f"checkpoint.every={CHECKPOINT_STEPS}"),
     ]
@@ -90,7 +91,7 @@ class _Run:
     def train(self, num_steps: int | None) -> ArmRun:
         """Train, and strike a rank from time to time."""
         sizes = self._sizes
-        self._wait(lambda: self._look().newest[1] > 1, START_SECONDS)
+        self._wait(lambda: self._read_events().newest.number > 1, START_SECONDS)
         began = self._training.began or time.time()
         recoveries = []
         # The number of lost steps depends on the position of a fault between two checkpoints: the position is uniform.
@@ -102,10 +103,10 @@ class _Run:
             print(f"  {recoveries[-1]}", file=sys.stderr, flush=True)
         if num_steps is None:
             self._train_until(began + sizes.faults * sizes.every)
-            num_steps = self._look().newest[1]
+            num_steps = self._read_events().newest.number
         elif all(recovery.lost_seconds is not None for recovery in recoveries):
-            steps = num_steps
-            self._wait(lambda: self._look().newest[1] >= steps, 2 * sizes.faults * sizes.every + sizes.cap)
+            target = num_steps
+            self._wait(lambda: self._read_events().newest.number >= target, 2 * sizes.faults * sizes.every + sizes.cap)
         end = self._training.reached(num_steps)  # None: a rank is still frozen
         seconds = None if end is None else end - began
         usual = self._training.usual_seconds
@@ -114,16 +115,16 @@ class _Run:
     def _strike(self, kind: str) -> Recovery:
         """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
         sizes = self._sizes
-        rank = self._random.randrange(self._sizes.ranks)
-        usual = self._look().usual_seconds
+        rank = self._random.randrange(sizes.ranks)
+        usual = self._read_events().usual_seconds
         living = [ExitWatch(self._training.ranks[number][-1].pid) for number in range(sizes.ranks)]
         living[rank].send(signal.SIGKILL if kind == "killed" else signal.SIGSTOP)
         onset = time.time()
         last_death = None
-        last_end, step = self._look().newest
+        last = self._read_events().newest
         until = onset + sizes.cap
-        target = step + _AFTER_STEPS
-        while time.time() < until and self._look().newest[1] < target:
+        target = last.number + _AFTER_STEPS
+        while time.time() < until and self._read_events().newest.number < target:
             if not living:
                 time.sleep(_POLL_SECONDS)
             elif living[0].ended(_POLL_SECONDS):
@@ -131,12 +132,13 @@ class _Run:
                 living.pop(0).close()
         for watch in living:
             watch.close()
-        last_death = None if living else last_death
+        if living:  # so the last rank has not died
+            last_death = None
         regained = self._training.reached(target)
-        lost = None if regained is None else regained - last_end - _AFTER_STEPS * usual
+        lost = None if regained is None else regained - last.end - _AFTER_STEPS * usual
         launches = self._training.num_launches(onset)
         moments = self._moments(onset, last_death, regained)
-        return Recovery(kind, rank, step, lost, sizes.cap, launches, moments)
+        return Recovery(kind, rank, last.number, lost, sizes.cap, launches, moments)
 
     def _moments(self, onset: float, last_death: float | None, regained: float | None) -> dict[str, float]:
         """Return the seconds from the onset to each moment of the recovery that is known."""
@@ -152,13 +154,13 @@ class _Run:
             "relaunch": min((launch.began for launch in new), default=None),
             "torch": max((launch.imported for launch in new if launch.imported), default=None),
             "ready": max((launch.ready for launch in new if launch.ready), default=None),
-            "first step": max((launch.steps[0][0] for launch in new), default=None),
+            "first step": max((launch.steps[0].end for launch in new), default=None),
             "regained": regained,
         }
         return {name: moment - onset for name, moment in moments.items() if moment is not None}
 
-    def _look(self) -> Training:
-        """Read what the ranks have written since the last look."""
+    def _read_events(self) -> Training:
+        """Read the events that the ranks have written since the last call; return the whole training."""
         for rank in range(self._sizes.ranks):
             if rank not in self._files:
                 path = self._job.folder / f"events-{rank}"

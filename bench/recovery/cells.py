@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import product
+from typing import NamedTuple
 
 from lab.drills.draw import Draw
 from lab.drills.drill import Drill, Fault, Injection, Scene
@@ -18,19 +19,27 @@ from lab.stage import JobKind
 MAX_RESTARTS = 3
 RANKS = (2, 4)
 STEP_SECONDS = (0.02, 0.25)
-# Kind of job, and whether its ranks handle SIGTERM in Python. A rank in a collective runs no handler, so torchrun waits
-# 30 s before it kills the rank.
-JOBS: Mapping[str, tuple[JobKind, bool]] = {
-    "trainer": ("trainer", False),
-    "ddp": ("ddp", False),
-    "plain": ("plain", False),
-    "handler": ("ddp", True),
+
+
+class JobOfCells(NamedTuple):
+    """A job of the matrix."""
+
+    kind: JobKind
+    # Its ranks handle SIGTERM in Python. A rank in a collective runs no handler, so torchrun waits 30 s and kills it.
+    handles_term: bool = False
+
+
+JOBS: Mapping[str, JobOfCells] = {
+    "trainer": JobOfCells("trainer"),
+    "ddp": JobOfCells("ddp"),
+    "plain": JobOfCells("plain"),
+    "handler": JobOfCells("ddp", handles_term=True),
 }
 
 
-def held_once(what: str) -> Fault:
+def held_once(order_name: str) -> Fault:
     """Return a fault that holds one rank until the fault is lifted; a rank that is started again is not held."""
-    order = ordered(what)
+    order = ordered(order_name)
 
     def inject(scene: Scene) -> Injection:
         make_hold(scene.job.folder, scene.rank)
@@ -75,15 +84,14 @@ class Cell:
     @property
     def drill(self) -> Drill:
         """The drill that plays this cell."""
-        spec, (kind, handles_term) = FAULTS[self.fault], JOBS[self.job]
+        spec, job = FAULTS[self.fault], JOBS[self.job]
         known = next(drill for drill in ALL if drill.name == spec.drill)
-        job = {"max_restarts": MAX_RESTARTS, "handles_term": handles_term}
-        return replace(known, name=str(self), fault=spec.fault, kinds=(kind,), ranks=(self.ranks,), job=job)
+        options = {"max_restarts": MAX_RESTARTS, "handles_term": job.handles_term}
+        return replace(known, name=str(self), fault=spec.fault, kinds=(job.kind,), ranks=(self.ranks,), job=options)
 
     def draw(self, repeat: int, seed: int) -> Draw:
         """Return the job and the struck rank of one repeat; the ranks take turns."""
-        kind, _ = JOBS[self.job]
-        return Draw(repeat, seed, kind, self.ranks, self.step_seconds, (seed + repeat) % self.ranks)
+        return Draw(repeat, seed, JOBS[self.job].kind, self.ranks, self.step_seconds, (seed + repeat) % self.ranks)
 
 
 def cells(patterns: Sequence[str]) -> Iterator[Cell]:

@@ -24,8 +24,7 @@ MOMENTS: Mapping[str, str] = {
     "first step": "first step",
     "regained": "lost steps again",
 }
-_FEWEST = 3  # faults for an interval
-CLOCKWORK = "https://clockwork.io/blog/keeping-distributed-training-running-through-failures"
+_FEWEST = 3  # faults: fewer have no interval
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -36,7 +35,7 @@ class Recovery(msgspec.Struct, frozen=True):
     step: int  # the last step that was finished before
     lost_seconds: float | None  # against a run without the fault, lost steps included; None: not back within the cap
     cap_seconds: float
-    num_launches: int  # that it took
+    num_launches: int  # of rank 0, from the fault to the recovery
     moments: dict[str, float]  # seconds from the onset to each of MOMENTS that is known
 
     @property
@@ -46,14 +45,19 @@ class Recovery(msgspec.Struct, frozen=True):
 
     @property
     def phases(self) -> dict[str, float]:
-        """Seconds of each phase, by its description; an unknown moment adds its phase to the next one.
+        """Seconds of each phase, by its description; a phase with an unknown end is part of the next one.
 
-        Without an act torchrun does not wait for the finding.
+        Without an act, torchrun does not wait for the finding, so the finding ends no phase.
         """
-        apart = {"finding"} if "act" not in self.moments and "last death" in self.moments else set[str]()
-        known = [(words, self.moments[name]) for name, words in MOMENTS.items() if name in self.moments.keys() - apart]
-        before = [0.0, *(moment for _, moment in known)]
-        return {words: moment - last for (words, moment), last in zip(known, before, strict=False)}
+        names = [name for name in MOMENTS if name in self.moments]
+        if "finding" in names and "act" not in names and "last death" in names:
+            names.remove("finding")
+        phases = {}
+        begin = 0.0
+        for name in names:
+            phases[MOMENTS[name]] = self.moments[name] - begin
+            begin = self.moments[name]
+        return phases
 
 
 class ArmRun(msgspec.Struct, frozen=True):
@@ -61,10 +65,10 @@ class ArmRun(msgspec.Struct, frozen=True):
 
     name: str
     num_steps: int | None  # None: it ended after its faults
-    seconds: float | None  # from the first step's begin to the last one's end
+    seconds: float | None  # from the begin of the first step to the end of the last one; None: a rank is still frozen
     step_seconds: float  # median
     recoveries: tuple[Recovery, ...]
-    load: float  # of the machine, at the end
+    load: float  # the load average of the machine at the end
 
 
 def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
@@ -87,10 +91,6 @@ def lines(runs: Sequence[ArmRun], every: float) -> Iterator[str]:
         f"Medians of seconds; an empty phase is part of the next one. At one in {EVERY_SECONDS:g} s, the ratio is 1 + "
         f"lost seconds ÷ {EVERY_SECONDS:g}, which is exact as long as recoveries do not overlap."
     )
-    yield (
-        f"Others publish minutes of one run under faults: 3,000 steps on 64 H200, a fault every 2,700 to 4,500 s, took "
-        f"405 (TorchPass), 818 (restart from checkpoints) and 930 (TorchFT): {CLOCKWORK}"
-    )
 
 
 def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tuple[float, float | None]:
@@ -103,28 +103,28 @@ def ratio_at(recoveries: Sequence[Recovery], every: float = EVERY_SECONDS) -> tu
 
 
 def _line(run: ArmRun, calm: ArmRun | None, every: float) -> str:
-    minutes = "" if run.seconds is None else f"{run.seconds / 60:.2f}"
-    direct = ""
-    lost = ""
-    ratio = ""
-    if run.recoveries:
-        if run.seconds and calm and calm.seconds and calm.num_steps == run.num_steps:
-            direct = f"{run.seconds / calm.seconds:.3f}"
-        middle, half = ratio_at(run.recoveries)
-        least = _least(run.recoveries)
-        if run.seconds is None and calm and calm.seconds:
-            minutes = f"{least}{calm.seconds * ratio_at(run.recoveries, every)[0] / 60:.2f} (computed)"
-        overlap = (
-            " (overlapping)" if any(recovery.least_lost_seconds > EVERY_SECONDS for recovery in run.recoveries) else ""
-        )
-        lost = f"{least}{(middle - 1) * EVERY_SECONDS:.1f} s" + (f" ± {half * EVERY_SECONDS:.1f}" if half else "")
-        ratio = f"{least}{middle:.3f}" + (f" ± {half:.3f}" if half else "") + overlap
     steps = "" if run.num_steps is None else f"{run.num_steps:,}"
-    pace = f"{every:g} s" if run.recoveries else ""
-    return f"| {' | '.join((run.name, str(len(run.recoveries)), pace, steps, minutes, direct, lost, ratio))} |"
+    minutes = "" if run.seconds is None else f"{run.seconds / 60:.2f}"
+    if not run.recoveries:
+        return f"| {' | '.join((run.name, '0', '', steps, minutes, '', '', ''))} |"
+    calm_seconds = calm.seconds if calm else None
+    measured = ""
+    least = _least(run.recoveries)
+    if calm_seconds and run.seconds is None:
+        minutes = f"{least}{calm_seconds * ratio_at(run.recoveries, every)[0] / 60:.2f} (computed)"
+    elif calm and calm_seconds and run.seconds and calm.num_steps == run.num_steps:
+        measured = f"{run.seconds / calm_seconds:.3f}"
+    middle, half = ratio_at(run.recoveries)
+    lost = f"{least}{(middle - 1) * EVERY_SECONDS:.1f} s" + (f" ± {half * EVERY_SECONDS:.1f}" if half else "")
+    ratio = f"{least}{middle:.3f}" + (f" ± {half:.3f}" if half else "")
+    if any(recovery.least_lost_seconds > EVERY_SECONDS for recovery in run.recoveries):
+        ratio += " (overlapping)"
+    cells = (run.name, str(len(run.recoveries)), f"{every:g} s", steps, minutes, measured, lost, ratio)
+    return f"| {' | '.join(cells)} |"
 
 
 def _least(recoveries: Sequence[Recovery]) -> str:
+    """Return the sign of a lower bound if a recovery was given up."""
     return "≥ " if any(recovery.lost_seconds is None for recovery in recoveries) else ""
 
 

@@ -49,7 +49,7 @@ def _start() -> float:
 
 
 def _watch_steps(write: Callable[[str, int], None], wait_seconds: float) -> None:
-    """Let each step of the trainer wait in its forward pass, and write when the first begins and when each ends."""
+    """Let each step of the trainer wait in its forward pass; write when the first step begins and when a step ends."""
     from trainer.train import Trainer
 
     build, step = Trainer.__init__, Trainer.step

@@ -11,7 +11,6 @@ repeats; --resume goes on with the newest session.
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 
 from bench.recovery.cells import FAULTS, Cell, cells
 from bench.recovery.policy import POLICY
+from bench.rows import load_line, parser_of
 from lab.drills import history, report
 from lab.drills.figures import spread
 from lab.drills.play import play
@@ -34,7 +34,7 @@ _HEADS = (
 
 def main(words: Sequence[str] | None = None) -> int:
     """Play the cells and print the tables; return 1 if an act was wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--cells", nargs="+", default=["*"], metavar="PATTERN", help="only these cells (*)")
     parser.add_argument("--repeats", type=int, default=5, help="plays of each cell (5)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
@@ -51,11 +51,12 @@ def main(words: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     print(*lines(session.rows), sep="\n")
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
     return int(any(row.wrong_acts for row in session.rows))
 
 
 def _session(options: argparse.Namespace) -> history.Session:
+    """Return the newest session to be resumed, or a new one. Its policy is a file in the directory of the sessions."""
     if options.resume:
         return history.newest(options.data_dir, "recovery")
     names = tuple(map(str, cells(options.cells)))
@@ -72,7 +73,10 @@ def _session(options: argparse.Namespace) -> history.Session:
 def _play(session: history.Session, folder: Path) -> None:
     head = session.head
     turns = [
-        (cell, n) for n in range(head.repeats) for cell in cells(head.drills) if (str(cell), n) not in session.done
+        (cell, repeat)
+        for repeat in range(head.repeats)
+        for cell in cells(head.drills)
+        if (str(cell), repeat) not in session.done
     ]
     if not turns:
         return
@@ -104,18 +108,27 @@ def lines(rows: Sequence[DrillRow]) -> Iterator[str]:
 
 
 def _line(cell: Cell | str, rows: Sequence[DrillRow], needs_act: bool) -> str:
-    name = (cell, "all", "", "") if isinstance(cell, str) else (
-        cell.fault, cell.job, str(cell.ranks), f"{cell.step_seconds * 1000:g} ms")  # fmt: skip
+    """Return the line of a cell, or of all cells of a fault, which is then its name."""
+    if isinstance(cell, str):
+        name = (cell, "all", "", "")
+    else:
+        name = (cell.fault, cell.job, str(cell.ranks), f"{cell.step_seconds * 1000:g} ms")
     played = [row for row in rows if not (row.broken or row.skipped)]
     again = [row.again_seconds for row in played]
     critical = [_critical(row) for row in played]
-    since = [a - c for a, c in zip(again, critical, strict=True) if a is not None and c is not None]
-    columns = [[row.finding_seconds for row in played], critical, [_act(row) for row in played], again]
-    seconds = ["" if (known := spread(values)) is None else f"{known.p50:.2f}" for values in columns]
-    p95 = ["" if (known := spread(values)) is None else f"{known.p95:.2f}" for values in (again, since)]
-    by = "act" if needs_act else "torchrun"
-    counts = (str(sum(seconds is None for seconds in again)), str(sum(len(row.wrong_acts) for row in rows)))
-    return f"| {' | '.join((*name, str(len(played)), *seconds, *p95, by, *counts))} |"
+    critical_to_again = [
+        again_seconds - critical_seconds
+        for again_seconds, critical_seconds in zip(again, critical, strict=True)
+        if again_seconds is not None and critical_seconds is not None
+    ]
+    columns = ([row.finding_seconds for row in played], critical, [_act(row) for row in played], again)
+    medians = ["" if (known := spread(values)) is None else f"{known.p50:.2f}" for values in columns]
+    p95 = ["" if (known := spread(values)) is None else f"{known.p95:.2f}" for values in (again, critical_to_again)]
+    mended_by = "act" if needs_act else "torchrun"
+    num_not_again = sum(seconds is None for seconds in again)
+    num_wrong_acts = sum(len(row.wrong_acts) for row in rows)
+    cells = (*name, str(len(played)), *medians, *p95, mended_by, str(num_not_again), str(num_wrong_acts))
+    return f"| {' | '.join(cells)} |"
 
 
 def _critical(row: DrillRow) -> float | None:
@@ -126,6 +139,7 @@ def _critical(row: DrillRow) -> float | None:
 
 
 def _act(row: DrillRow) -> float | None:
+    """Return the seconds from the onset to the first act; None if there was none."""
     return row.acts[0].time - row.truth[0].time if row.acts else None
 
 

@@ -6,8 +6,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
-_RECENT_STEPS = 200  # over which the usual length of a step is computed
+_RECENT_STEPS = 200  # over which the usual duration of a step is computed
+
+
+class FinishedStep(NamedTuple):
+    """A step that a rank has finished."""
+
+    end: float
+    number: int
 
 
 @dataclass
@@ -18,7 +26,7 @@ class Launch:
     pid: int
     imported: float | None = None  # torch
     ready: float | None = None  # for its first step
-    steps: list[tuple[float, int]] = field(default_factory=list)  # end and number of each finished step
+    steps: list[FinishedStep] = field(default_factory=list)
 
 
 class Training:
@@ -29,14 +37,17 @@ class Training:
 
     def add(self, rank: int, line: str) -> None:
         """Add one line of a rank's events."""
-        what, seconds, number = line.split()
+        event, seconds, number = line.split()
         launches = self.ranks[rank]
-        if what == "began":
-            launches.append(Launch(float(seconds), int(number)))
-        elif what == "step":
-            launches[-1].steps.append((float(seconds), int(number)))
-        else:  # `imported` or `ready`
-            setattr(launches[-1], what, float(seconds))
+        match event:
+            case "began":
+                launches.append(Launch(float(seconds), pid=int(number)))
+            case "imported":
+                launches[-1].imported = float(seconds)
+            case "ready":
+                launches[-1].ready = float(seconds)
+            case "step":
+                launches[-1].steps.append(FinishedStep(float(seconds), int(number)))
 
     @property
     def began(self) -> float | None:
@@ -44,19 +55,21 @@ class Training:
         return next((launch.ready for launch in self.ranks[0] if launch.ready), None)
 
     @property
-    def newest(self) -> tuple[float, int]:
-        """End and number of the step that rank 0 finished last; zeros if there is none."""
-        return next((launch.steps[-1] for launch in reversed(self.ranks[0]) if launch.steps), (0.0, 0))
+    def newest(self) -> FinishedStep:
+        """The step that rank 0 finished last; step 0 if there is none."""
+        none = FinishedStep(0.0, 0)
+        return next((launch.steps[-1] for launch in reversed(self.ranks[0]) if launch.steps), none)
 
     @property
     def usual_seconds(self) -> float:
-        """The median length of the newest steps of rank 0 in its newest launch."""
+        """The median duration of the newest steps of rank 0 in its newest launch."""
         steps = self.ranks[0][-1].steps[-_RECENT_STEPS:]
-        return median(after[0] - before[0] for before, after in pairwise(steps))
+        return median(after.end - before.end for before, after in pairwise(steps))
 
     def reached(self, number: int) -> float | None:
         """Return the time at which rank 0 first finished this step, or None if it has not."""
-        return min((end for launch in self.ranks[0] for end, step in launch.steps if step == number), default=None)
+        ends = (step.end for launch in self.ranks[0] for step in launch.steps if step.number == number)
+        return min(ends, default=None)
 
     def relaunched(self, after: float) -> list[Launch]:
         """Return each rank's first launch that began after that time and finished a step; empty if none did."""

@@ -9,9 +9,7 @@ same batches, in turns, in the same two processes. The first steps must have the
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
 import statistics
 from dataclasses import asdict
 from pathlib import Path
@@ -20,7 +18,7 @@ from typing import Any
 from bench.dlrm import Shape
 from bench.ranks import run_ranks
 from bench.rivals.job import DLRM, DLRM_SGD, OURS, OURS_BF16, OURS_SGD, TORCHREC
-from bench.rows import table_line
+from bench.rows import load_line, parser_of, table_line
 from bench.trainer_job import BLOCK_STEPS, WARM_UP_STEPS
 
 # Each run, and the run of the bundled trainer with which it is compared.
@@ -31,7 +29,7 @@ _ROUND_SECONDS = 60  # if a round takes longer, the run is aborted
 
 def main() -> None:
     """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--dlrm", metavar="PATH", default="", help="a checkout of facebookresearch/dlrm")
     parser.add_argument("--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps of each trainer (20)")
     arguments = parser.parse_args()
@@ -44,7 +42,7 @@ def main() -> None:
         seconds = 120 + arguments.rounds * _ROUND_SECONDS
         for cells in lines(pooling, run_ranks("bench.rivals.job", *words, seconds=seconds)):
             print(table_line(cells, _HEADS), flush=True)
-    print(f"(load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores at the end)")
+    print(load_line())
 
 
 def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
@@ -57,14 +55,11 @@ def lines(pooling: int, results: list[dict[str, Any]]) -> list[tuple[str, ...]]:
         cells = ("", "", "", "")
         if name in _REFERENCES:
             ours = _REFERENCES[name]
-            low, middle, high = statistics.quantiles(
-                (seconds / our_seconds for seconds, our_seconds in zip(round_seconds, rounds[ours], strict=True)), n=4
-            )
-            losses = [
-                abs(loss / expected - 1)
-                for loss, expected in zip(results[0]["losses"][name], results[0]["losses"][ours], strict=True)
-            ]
-            cells = (f"{middle:.2f}", f"{low:.2f}", f"{high:.2f}", f"{max(losses):.0e}")
+            ratios = (seconds / our_seconds for seconds, our_seconds in zip(round_seconds, rounds[ours], strict=True))
+            low, middle, high = statistics.quantiles(ratios, n=4)
+            losses, our_losses = results[0]["losses"][name], results[0]["losses"][ours]
+            difference = max(abs(loss / our_loss - 1) for loss, our_loss in zip(losses, our_losses, strict=True))
+            cells = (f"{middle:.2f}", f"{low:.2f}", f"{high:.2f}", f"{difference:.0e}")
         table.append((str(pooling), name, f"{steps * 1e3:.1f}", f"{cpu * 1e3:.1f}", *cells))
     return table
 

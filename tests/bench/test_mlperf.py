@@ -12,4 +12,4 @@ def test_table_in_docs_equals_printed_table(capsys):
 
 
 def test_batch_per_rank_equals_published_configuration():
-    assert [batch // ranks for ranks, batch, _ in mlperf.ROWS] == [6912, 2112, 1056]
+    assert [result.global_batch // result.ranks for result in mlperf.PUBLISHED] == [6912, 2112, 1056]

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from bench.gpu_check.kit import Kit
-from bench.gpu_check.records import ABSENT, EVENTS, HOST_CLOCK, MarkCosts
+from bench.gpu_check.records import MarkCosts, ProbeMode
 from bench.gpu_check.result import FAILED, MEASURED, Result, outcome_of
 from bench.gpu_check.settings import Setting
 from bench.ranks import run_job
@@ -24,22 +25,37 @@ MARK_SECONDS = 50e-6
 # The device is busy for 20 ms in a step and hides the work of the host, so a larger difference is a wait.
 STEP_PERCENT = 2.0
 _ROUNDS = 40
-_STEPS = {"step with 20 ms on the device": (24.0, 0.020), "step as short as the host can submit it": (12.0, 0.0)}
 _LIMIT_SECONDS = 90.0
 
 
+@dataclass(frozen=True)
+class MeasuredStep:
+    """A kind of step whose cost is measured."""
+
+    name: str
+    seconds: float  # for all steps of this kind
+    step_seconds: float  # that a kernel keeps the device busy
+    is_limited: bool = False  # True: STEP_PERCENT holds
+
+
+_STEPS = (
+    MeasuredStep("step with 20 ms on the device", 24.0, 0.020, is_limited=True),
+    MeasuredStep("step as short as the host can submit it", 12.0, 0.0),
+)
+
+
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run both jobs."""
+    """Measure marks, then each kind of step."""
     job = kit.run(setting, "marks", str(_ROUNDS), seconds=_LIMIT_SECONDS)
     yield from compare_marks(job.records(MarkCosts)[0])
-    for number, (name, (seconds, step)) in enumerate(_STEPS.items()):
+    for step in _STEPS:
         folder = kit.new_folder()
-        limit = kit.seconds(_LIMIT_SECONDS)
-        arguments = ("ddp", str(seconds), str(step), "device", *MODES)
-        run_job(folder, "bench.job", *arguments, seconds=limit, ranks=setting.ranks)
-        ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(setting.ranks)]
+        limit = kit.seconds_left(_LIMIT_SECONDS)
+        arguments = ("ddp", str(step.seconds), str(step.step_seconds), "device", *MODES)
+        run_job(folder, "bench.job", *arguments, seconds=limit, ranks=setting.num_ranks)
+        ranks = [json.loads((folder / f"{rank}.json").read_text()) for rank in range(setting.num_ranks)]
         for cost in costs(ranks):
-            yield from step_results(f"{name}, rank {cost.rank}", cost, is_limited=number == 0)
+            yield from step_results(f"{step.name}, rank {cost.rank}", cost, step.is_limited)
 
 
 def compare_marks(costs: MarkCosts) -> Iterator[Result]:
@@ -47,11 +63,12 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
     if not costs.device_events:
         yield Result("cost of a mark", FAILED, note="there are no events")
         return
-    absent = np.array(costs.by_mode[ABSENT])
-    for mode in (HOST_CLOCK, EVENTS):
+    absent = np.array(costs.by_mode[ProbeMode.ABSENT])
+    for mode in (ProbeMode.HOST_CLOCK, ProbeMode.EVENTS):
         added = trimmed_mean(np.array(costs.by_mode[mode]) - absent)
-        outcome = outcome_of(added.value <= MARK_SECONDS) if mode == EVENTS else MEASURED
-        limit = f"; limit {MARK_SECONDS * US_PER_SECOND:g} µs" if mode == EVENTS else ""
+        is_limited = mode is ProbeMode.EVENTS
+        outcome = outcome_of(added.value <= MARK_SECONDS) if is_limited else MEASURED
+        limit = f"; limit {MARK_SECONDS * US_PER_SECOND:g} µs" if is_limited else ""
         yield Result(
             f"added by a change of phase with {mode}", outcome, added.value * US_PER_SECOND, "µs",
             f"without zmon, in turns{limit}", f"95 %: {added.text(US_PER_SECOND)}",
@@ -59,7 +76,7 @@ def compare_marks(costs: MarkCosts) -> Iterator[Result]:
 
 
 def step_results(name: str, cost: Cost, is_limited: bool) -> Iterator[Result]:
-    """Yield the time that zmon adds to a step by the wall clock; only a step that hides the host's work has a limit."""
+    """Yield the time that zmon adds to a step by the wall clock."""
     yield Result(f"{name}: without zmon", MEASURED, cost.step * US_PER_SECOND, "µs")
     yield Result(f"{name}: overhead that zmon reports", MEASURED, cost.reported * US_PER_SECOND, "µs")
     for part, seconds in (("added by zmon", cost.wall), ("floor (A/A)", cost.wall_floor)):

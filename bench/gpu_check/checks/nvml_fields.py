@@ -1,16 +1,18 @@
 """The values of a GPU that zmon reads from NVML, each beside the properties of nvidia-smi that show the same. Pure.
 
-Both are read again and again while the GPU is loaded, nvidia-smi just before and just after zmon. A value holds if it
-lies between the two, give or take its tolerance, in any of these rounds: a wrong unit or a wrong field never does.
+While the GPU is loaded, both are read in several rounds, nvidia-smi just before and just after zmon. A value passes if
+in one of the rounds it lies between the two readings of nvidia-smi, extended by its tolerance. A value with a wrong
+unit or from a wrong field does so in no round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from bench.gpu_check.nvidia_smi import Row, value
-from bench.gpu_check.result import NOT_CHECKED, Result, outcome_of
+from bench.gpu_check.result import NOT_CHECKED, PASSED, Result, outcome_of
 from zmon.agent.sources.gpu import sysfs_address
 from zmon.schema.host import GpuSample
 
@@ -28,24 +30,21 @@ NOT_COMPARED = {
     "nvlink_sent_bytes": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
     "nvlink_errors": "nvidia-smi shows NVLink counters link by link, and one GPU alone sends nothing",
 }
-_TEXTS = ("gpu", "uuid", "name", "pci")  # an index is a text, too
+_TEXTS = ("gpu", "uuid", "name", "pci")  # fields that are texts; `gpu` is the index
 # Compared in nvml.py: the copies, the products and the process of the load are known.
 COMPARED_WITH_LOAD = ("pcie_received_bytes", "pcie_sent_bytes", "pids", "tensor_active_ratio")
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A value of zmon and the properties of nvidia-smi whose sum it is, in units of `scale`.
-
-    `tolerance` is in base units.
-    """
+    """A value of zmon and the properties of nvidia-smi that show the same."""
 
     field: str  # of GpuSample
-    key: str  # of a field that is a mapping, else ""
-    properties: tuple[str, ...]
-    scale: float = 1.0
-    unit: str = ""
-    tolerance: float = 0.0
+    key: str  # in a field that is a mapping, else ""
+    properties: tuple[str, ...]  # of nvidia-smi; zmon has their sum. Empty: nvidia-smi has none
+    scale: float = 1.0  # nvidia-smi's unit in zmon's unit
+    unit: str = ""  # of zmon
+    tolerance: float = 0.0  # in zmon's unit
 
     @property
     def name(self) -> str:
@@ -141,7 +140,7 @@ def compare(rounds: Sequence[Round]) -> Iterator[Result]:
     """Yield a result for each pair and for each field that is not compared."""
     for pair in PAIRS:
         results = [_compare(pair, round_) for round_ in rounds]
-        yield next((result for result in results if result.outcome == "passed"), results[-1])
+        yield next((result for result in results if result.outcome == PASSED), results[-1])
     for field, reason in NOT_COMPARED.items():
         yield Result(field, NOT_CHECKED, note=reason)
 
@@ -161,14 +160,13 @@ def _compare(pair: Pair, round_: Round) -> Result:
     return Result(pair.name, outcome_of(holds), figure, pair.unit if _is_number(value) else "", bounds + tolerance)
 
 
-def _between(value: Value, before: Value, after: Value, tolerance: float) -> bool:
+def _between(value: float, before: Value, after: Value, tolerance: float) -> bool:
     if not (_is_number(before) and _is_number(after)):
         return False
-    low, high = sorted((float(before or 0.0), float(after or 0.0)))
-    return low - tolerance <= float(value or 0.0) <= high + tolerance
+    return min(before, after) - tolerance <= value <= max(before, after) + tolerance
 
 
-def _is_number(value: Value) -> bool:
+def _is_number(value: Value) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

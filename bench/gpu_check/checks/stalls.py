@@ -18,11 +18,12 @@ import psutil
 from bench.gpu_check.kit import JOBS, Kit
 from bench.gpu_check.result import FAILED, Result, outcome_of
 from bench.gpu_check.settings import Setting
-from bench.processes import daemon, free_port
+from bench.processes import daemon
 from bench.ranks import BOXES, JOB_ID, JobFailed, last_lines, start_job
 from lab.drills.score import counts
 from lab.drills.targets import TARGETS
 from lab.faults.sabotage import wait_until
+from lab.jobs.without_torchrun import free_port
 from lab.stage import client
 from lab.stage.launched import Launched
 from zmon.schema.finding import Finding
@@ -44,35 +45,35 @@ class Watch:
     """A job with the agent and the hub that watch it."""
 
     job: Launched
-    agent: str  # URLs
-    hub: str
+    agent_url: str
+    hub_url: str
 
     def ranks(self) -> dict[int, RankState]:
         """Return the states of the ranks by rank."""
-        return client.ranks([self.agent], JOB_ID)
+        return client.ranks([self.agent_url], JOB_ID)
 
     def findings(self) -> list[Finding]:
         """Return the active findings about the job that count in a drill."""
-        return [finding for finding in client.findings(self.hub, JOB_ID, active=True) if counts(finding)]
+        return [finding for finding in client.findings(self.hub_url, JOB_ID, active=True) if counts(finding)]
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
     """Freeze a rank, let it go on, then kill it."""
     with watch_job(kit.new_folder(), setting) as watch:
-        _await_training(watch, setting, kit.seconds(_START_SECONDS))
-        rank = setting.ranks - 1
+        _await_training(watch, setting, kit.seconds_left(_START_SECONDS))
+        rank = setting.num_ranks - 1
         process = psutil.Process(watch.ranks()[rank].pid)
         onset = time.time()
         process.suspend()
         try:
-            yield _await_finding(watch, "frozen", "rank_frozen", rank, onset, kit.seconds(_FINDING_SECONDS))
+            yield _await_finding(watch, "frozen", "rank_frozen", rank, onset, kit.seconds_left(_FINDING_SECONDS))
         finally:
             process.resume()
-        yield _await_resolved(watch, kit.seconds(_RESOLVE_SECONDS))
+        yield _await_resolved(watch, kit.seconds_left(_RESOLVE_SECONDS))
         onset = time.time()
         process.kill()
-        yield _await_finding(watch, "killed", "rank_exited", rank, onset, kit.seconds(_FINDING_SECONDS))
-        time.sleep(kit.seconds(_SETTLE_SECONDS))
+        yield _await_finding(watch, "killed", "rank_exited", rank, onset, kit.seconds_left(_FINDING_SECONDS))
+        time.sleep(kit.seconds_left(_SETTLE_SECONDS))
         yield compare_culprits([finding.ranks for finding in watch.findings()], rank)
 
 
@@ -88,7 +89,7 @@ def watch_job(folder: Path, setting: Setting) -> Iterator[Watch]:
         daemon("agent", *agent_options, log=folder / AGENT_LOG),
         daemon("hub", *hub_options, log=folder / HUB_LOG),
     ):
-        job = start_job(folder, f"{JOBS}.endless", setting.key, ranks=setting.ranks)
+        job = start_job(folder, JOBS, "endless", setting.key, ranks=setting.num_ranks)
         try:
             yield Watch(job, agent, hub)
         finally:
@@ -118,8 +119,8 @@ def _await_training(watch: Watch, setting: Setting, seconds: float) -> None:
 
     def trains() -> bool:
         states = watch.ranks().values()
-        is_known = client.job(watch.hub, JOB_ID) is not None
-        return is_known and len(states) == setting.ranks and all(state.steps >= STEPS for state in states)
+        is_known = client.job(watch.hub_url, JOB_ID) is not None
+        return is_known and len(states) == setting.num_ranks and all(state.steps >= STEPS for state in states)
 
     if not wait_until(lambda: watch.job.exit_code() is not None or trains(), seconds) or not trains():
         folder = watch.job.folder
@@ -139,7 +140,7 @@ def _await_finding(watch: Watch, what: str, cause: str, rank: int, onset: float,
 
 def _await_resolved(watch: Watch, seconds: float) -> Result:
     begin = time.monotonic()
-    resolved = _poll(lambda: not watch.findings() and client.is_healthy(f"{watch.hub}/healthz"), seconds)
+    resolved = _poll(lambda: not watch.findings() and client.is_healthy(f"{watch.hub_url}/healthz"), seconds)
     figure = time.monotonic() - begin
     limit = f"within {TARGETS.resolve_seconds:g} s"
     return Result("frozen rank: resumed → resolved", outcome_of(bool(resolved)), figure, "s", limit)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from bench.gpu_check.kit import Kit, RankRecord
+from bench.gpu_check.kit import BoxContent, Kit
 from bench.gpu_check.machine import Machine
 from bench.gpu_check.records import TrainedRank
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, Result, outcome_of
@@ -16,9 +16,10 @@ from bench.gpu_check.settings import Setting
 from bench.rows import US_PER_SECOND
 from zmon.schema.steps import DURATION, START, Steps
 
-TRAINER_STEPS, STEPS = 200, 100
-SUM_NS = 1000  # times of the device are rounded to nanoseconds, part by part
-# The host notes the end of a step when it has submitted it, which is before or after the device's end of it.
+TRAINER_STEPS = 200  # of the bundled trainer
+STEPS = 100  # of DDP and FSDP2
+SUM_NS = 1000  # limit of a difference: times of the device are rounded to nanoseconds, part by part
+# Limit of a difference: the host notes the end of a step when it has submitted it, and the device may end it later.
 WALL_RATIO = 0.15
 _WARM_UP_STEPS = 10  # not in the comparison with the host's clock
 _LIMIT_SECONDS = 120.0
@@ -40,7 +41,7 @@ def run_parallel(kind: str, kit: Kit, setting: Setting) -> Iterator[Result]:
 
 
 def compare(
-    machine: Machine, setting: Setting, num_steps: int, boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]
+    machine: Machine, setting: Setting, num_steps: int, boxes: Sequence[BoxContent], ranks: Sequence[TrainedRank]
 ) -> Iterator[Result]:
     """Yield the comparisons of all boxes; a figure is that of the worst rank."""
     counts = [box.num_steps for box in boxes]
@@ -52,11 +53,11 @@ def compare(
         "largest difference of a step from the sum of its parts",
         outcome_of(bool(differences) and largest <= SUM_NS), largest, "ns", f"limit {SUM_NS} ns",
     )  # fmt: skip
-    dropped = max(box.dropped_records for box in boxes)
+    dropped = max(box.num_dropped for box in boxes)
     yield Result("records that the probe dropped", outcome_of(not dropped), dropped, "", "0")
     backends = {box.identity.backend for box in boxes}
     yield Result("backend", outcome_of(backends == {setting.backend}), _join(backends), "", setting.backend)
-    if setting.gpus:
+    if setting.num_gpus:
         has_events = all(rank.device_events for rank in ranks)
         yield Result(
             "times from device events", outcome_of(has_events), "yes" if has_events else "no", compared_with="yes"
@@ -67,24 +68,26 @@ def compare(
     yield Result("overhead that zmon reports, per step", MEASURED, overhead * US_PER_SECOND, unit="µs")
 
 
-def compare_collectives(boxes: Sequence[RankRecord], ranks: Sequence[TrainedRank]) -> Result:
-    """Compare the sequences of the box with the sequences of the flight recorder, by process group."""
+def compare_collectives(boxes: Sequence[BoxContent], ranks: Sequence[TrainedRank]) -> Result:
+    """Compare the sequences of the box with the sequences of the flight recorder, for the first rank that differs."""
+    results = [_compare_collectives(box, rank) for box, rank in zip(boxes, ranks, strict=True)]
+    return next((result for result in results if result.outcome == FAILED), results[0])
+
+
+def _compare_collectives(box: BoxContent, rank: TrainedRank) -> Result:
     subject = "collectives in the box, by process group"
-    errors = {rank.flight_error for rank in ranks if rank.last_sequences is None}
-    if errors:
-        return Result(subject, FAILED, note=f"no flight record: {_join(errors)}")
-    figures, recorded = [], []
-    holds = True
-    for box, rank in zip(boxes, ranks, strict=True):
-        counts = {f"{box.identity.backend}:{group}": count for group, count in box.sequences.items() if count}
-        holds &= counts == rank.last_sequences and not rank.num_pending
-        figures.append(_join(f"{group} {count:,}" for group, count in counts.items()))
-        pending = f", {rank.num_pending} not done" if rank.num_pending else ""
-        recorded.append(_join(f"{group} {count:,}" for group, count in (rank.last_sequences or {}).items()) + pending)
-    return Result(subject, outcome_of(holds), figures[0], compared_with=f"flight recorder: {recorded[0]}")
+    if rank.last_sequences is None:
+        return Result(subject, FAILED, note=f"no flight record: {rank.flight_error}")
+    sequences = {f"{box.identity.backend}:{group}": number for group, number in box.sequences.items() if number}
+    holds = sequences == rank.last_sequences and not rank.num_pending
+    recorded = f"flight recorder: {_join(f'{group} {number:,}' for group, number in rank.last_sequences.items())}"
+    if rank.num_pending:
+        recorded += f", {rank.num_pending} not done"
+    figure = _join(f"{group} {number:,}" for group, number in sequences.items())
+    return Result(subject, outcome_of(holds), figure, compared_with=recorded)
 
 
-def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
+def _compare_devices(machine: Machine, boxes: Sequence[BoxContent]) -> Result:
     subject = "device in the box"
     devices = {box.identity.device for box in boxes}
     if not machine.uuids:
@@ -94,7 +97,7 @@ def _compare_devices(machine: Machine, boxes: Sequence[RankRecord]) -> Result:
     return Result(subject, outcome_of(known), _join(devices), compared_with=compared_with)
 
 
-def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
+def _compare_wall(boxes: Sequence[BoxContent]) -> Result:
     subject = "sum of the steps, of the host's time from first to last"
     ratios = [ratio for box in boxes if (ratio := _wall_ratio(box.steps)) is not None]
     if not ratios:
@@ -105,11 +108,14 @@ def _compare_wall(boxes: Sequence[RankRecord]) -> Result:
 
 
 def _wall_ratio(steps: Steps) -> float | None:
+    """Return the sum of the steps ÷ the host's time from the first one's end to the last one's; None if too few."""
     starts = steps.column(START)[_WARM_UP_STEPS:]
     durations = steps.column(DURATION)[_WARM_UP_STEPS:]
     if len(starts) < 2:
         return None
-    return sum(durations[1:]) / (starts[-1] + durations[-1] - starts[0] - durations[0])
+    first_end = starts[0] + durations[0]
+    last_end = starts[-1] + durations[-1]
+    return sum(durations[1:]) / (last_end - first_end)
 
 
 def _differences(steps: Steps) -> list[int]:

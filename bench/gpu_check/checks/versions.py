@@ -28,8 +28,8 @@ def compare(machine: Machine) -> Iterator[Result]:
         yield Result(f"version of {name}", outcome_of(_numbers(version) >= oldest), version, compared_with=needed)
     devices = {device.uuid for device in machine.devices}
     subject = "UUIDs of the GPUs"
-    if machine.no_gpu:
-        yield Result(subject, NOT_CHECKED, note=machine.no_gpu)
+    if machine.no_gpu_reason:
+        yield Result(subject, NOT_CHECKED, note=machine.no_gpu_reason)
     elif machine.smi_error:
         yield Result(subject, NOT_CHECKED, note=machine.smi_error)
     else:  # a job may see fewer: CUDA_VISIBLE_DEVICES

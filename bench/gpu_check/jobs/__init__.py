@@ -1,1 +1,1 @@
-"""The jobs of the GPU kit. torchrun starts each as `-m bench.gpu_check.jobs.NAME FOLDER SETTING …` on all ranks."""
+"""The jobs of the GPU kit, one module for each. `__main__` runs the function `main` of a module on all ranks."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 
 import torch
 
 import zmon
 from bench.gpu_check import nvidia_smi
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import AllocatorFigures, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import AllocatorFigures
 
 HELD_BYTES, FREED_BYTES = 256 << 20, 512 << 20  # both, so that the allocated, reserved and peak bytes differ
 _STEADY_SECONDS = 2.5  # the probe reads the allocator at most once a second
@@ -36,7 +35,7 @@ def main(folder: str, key: str) -> None:
         _process_bytes(),
     )
     del held
-    write(folder, rank(), figures)
+    write_record(folder, figures)
 
 
 def _process_bytes() -> int | None:
@@ -44,7 +43,3 @@ def _process_bytes() -> int | None:
         return nvidia_smi.process_bytes(os.getpid())
     except nvidia_smi.SmiFailed:
         return None
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

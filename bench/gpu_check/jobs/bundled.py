@@ -6,8 +6,8 @@ import sys
 
 import torch
 
-from bench.gpu_check.jobs.joining import rank
-from bench.gpu_check.records import TrainedRank, write
+from bench.gpu_check.jobs.joining import write_record
+from bench.gpu_check.records import TrainedRank
 from trainer.__main__ import main as train
 from zmon import probe
 
@@ -20,8 +20,4 @@ def main(folder: str, _: str, steps: str) -> None:
         # At its end, a rank writes the steps that the device has not done yet, but without their times.
         torch.cuda.synchronize()
     has_events = probe.current is not None and probe.current.device is not None
-    write(folder, rank(), TrainedRank(has_events))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write_record(folder, TrainedRank(has_events))

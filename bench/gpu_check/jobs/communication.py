@@ -1,12 +1,12 @@
-"""Waits for an asynchronous collective behind a kernel: of no length, of half the wait, and of twice the wait.
+"""Runs steps that issue the same collective, each with a kernel of another duration while the rank waits for it.
 
-With NCCL, the wait is that for a large all-gather, which the rank times alone before. It runs on NCCL's own stream, so
-this holds with a single rank, where it is a copy. With gloo, rank 1 arrives late at an all-reduce, and rank 0 waits.
+With NCCL, the rank waits for a large all-gather, whose duration it measures before. NCCL has its own stream, so this
+works with a single rank too, where the all-gather is a copy. With gloo, rank 1 enters an all-reduce late, and rank 0
+waits for it.
 """
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable
 
@@ -15,28 +15,29 @@ import torch.distributed as dist
 
 import zmon
 from bench.device import Device
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import HIDDEN_SHARES, Overlaps, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import HiddenStep, OverlapSteps
 from bench.gpu_check.settings import BY_KEY
 
-LATE_SECONDS = 0.4
+_KERNEL_RATIOS = (0.0, 0.5, 2.0)  # the kernel's duration ÷ that of the wait: hides nothing, half, all of it
+_LATE_SECONDS = 0.4  # by which rank 1 is late
 _MAX_BYTES = 8 << 30  # of the gathered tensor
-_MEMORY_SHARE = 4  # the gathered tensor takes at most this fraction (1 ÷ 4) of the free memory
-_REPEATS = 3
+_MEMORY_DIVISOR = 4  # the gathered tensor takes at most a fourth of the free memory
+_REPEATS = 3  # of the measurement of the all-gather, of which the fastest counts
 
 
 def main(folder: str, key: str) -> None:
-    """Run a step for each kernel, and write the exposed time that follows from the lengths."""
+    """Run a step for each kernel, and write the exposed time that follows from its duration."""
     device = join(key)
     by_nccl = BY_KEY[key].backend == "nccl"
     record = _all_gather(device) if by_nccl else _late_all_reduce(device)
     dist.destroy_process_group()
-    write(folder, rank(), record)
+    write_record(folder, record)
 
 
-def _all_gather(device: Device) -> Overlaps:
+def _all_gather(device: Device) -> OverlapSteps:
     free, _ = torch.cuda.mem_get_info(device.place)
-    size = min(_MAX_BYTES, free // _MEMORY_SHARE) // dist.get_world_size()
+    size = min(_MAX_BYTES, free // _MEMORY_DIVISOR) // dist.get_world_size()
     part = torch.ones(size, dtype=torch.uint8, device=device.place)
     whole = torch.empty(size * dist.get_world_size(), dtype=torch.uint8, device=device.place)
     dist.all_gather_into_tensor(whole, part)  # creates the communicator
@@ -48,30 +49,30 @@ def _all_gather(device: Device) -> Overlaps:
         end = device.mark()
         device.finish()
         times.append(device.seconds(begin, end))
-    waits = torch.tensor(min(times), device=device.place)
-    dist.all_reduce(waits, dist.ReduceOp.MAX)
-    seconds = waits.item()
-    _steps(device, lambda: dist.all_gather_into_tensor(whole, part, async_op=True), seconds)
-    return Overlaps("all_gather", tuple(max(0.0, seconds * (1 - share)) for share in HIDDEN_SHARES), seconds)
+    slowest = torch.tensor(min(times), device=device.place)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    wait_seconds = slowest.item()
+    _run_steps(device, lambda: dist.all_gather_into_tensor(whole, part, async_op=True), wait_seconds)
+    return _expected("all_gather", wait_seconds)
 
 
-def _late_all_reduce(device: Device) -> Overlaps:
+def _late_all_reduce(device: Device) -> OverlapSteps:
     tensor = torch.ones(1000, device=device.place)
     dist.all_reduce(tensor)
     is_late = dist.get_rank() == 1
 
     def issue() -> dist.Work:
         if is_late:
-            time.sleep(LATE_SECONDS)
+            time.sleep(_LATE_SECONDS)
         return dist.all_reduce(tensor, async_op=True)
 
-    _steps(device, issue, LATE_SECONDS)
-    waits = 0.0 if is_late else LATE_SECONDS
-    return Overlaps("all_reduce", tuple(max(0.0, waits * (1 - share)) for share in HIDDEN_SHARES), waits)
+    _run_steps(device, issue, _LATE_SECONDS)
+    return _expected("all_reduce", 0.0 if is_late else _LATE_SECONDS)
 
 
-def _steps(device: Device, issue: Callable[[], dist.Work], waits: float) -> None:
-    for share in HIDDEN_SHARES:
+def _run_steps(device: Device, issue: Callable[[], dist.Work], wait_seconds: float) -> None:
+    """Run a step for each kernel. The step issues the collective, starts the kernel, and waits for the collective."""
+    for ratio in _KERNEL_RATIOS:
         device.finish()
         dist.barrier()
         device.finish()
@@ -79,11 +80,13 @@ def _steps(device: Device, issue: Callable[[], dist.Work], waits: float) -> None
             zmon.phase("forward")
             work = issue()
             zmon.phase("backward")
-            device.busy(waits * share)
+            device.busy(wait_seconds * ratio)
             work.wait()
             zmon.phase("optimizer")
         device.finish()
 
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+def _expected(op: str, wait_seconds: float) -> OverlapSteps:
+    """Return the record of a rank that waits this long for the collective if no kernel hides the wait."""
+    steps = tuple(HiddenStep(ratio, max(0.0, wait_seconds * (1 - ratio))) for ratio in _KERNEL_RATIOS)
+    return OverlapSteps(op, wait_seconds, steps)

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-
 from bench.gpu_check.jobs.joining import join
 from bench.gpu_check.jobs.parallel import Parallelism, make_train_step
 
-STEP_SECONDS = 0.02
+_KERNEL_SECONDS = 0.02
 
 
 def main(_: str, key: str) -> None:
-    """Train."""
+    """Train until the process is ended."""
     device = join(key)
     step = make_train_step(device, Parallelism.DDP)
     while True:
         step()
-        device.busy(STEP_SECONDS)
+        device.busy(_KERNEL_SECONDS)
         device.finish()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
 import zmon
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import TimedKernels, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import TimedKernels
 from zmon import probe
 
-STEPS = 20
-KERNELS = {"forward": 0.020, "backward": 0.005, "optimizer": 0.001}  # seconds of the kernel of each phase
+_STEPS = 20
+_KERNELS = {"forward": 0.020, "backward": 0.005, "optimizer": 0.001}  # seconds of the kernel of each phase
 
 
 def main(folder: str, key: str) -> None:
@@ -21,10 +20,10 @@ def main(folder: str, key: str) -> None:
     steps: list[dict[str, tuple[Any, Any]]] = []  # the marks around the kernel of each phase
     begin = time.perf_counter()
     first = device.mark()
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         steps.append({})
         with zmon.step():
-            for phase, seconds in KERNELS.items():
+            for phase, seconds in _KERNELS.items():
                 zmon.phase(phase)
                 before = device.mark()
                 device.busy(seconds)
@@ -34,8 +33,4 @@ def main(folder: str, key: str) -> None:
     device.finish()
     times = tuple({phase: device.seconds(*marks) for phase, marks in step.items()} for step in steps)
     has_events = probe.current is not None and probe.current.device is not None
-    write(folder, rank(), TimedKernels(times, host_seconds, device.seconds(first, last), has_events))
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    write_record(folder, TimedKernels(times, host_seconds, device.seconds(first, last), has_events))

@@ -6,7 +6,6 @@ whole step, the optimizer is in the graph, so zmon sees the end of a step while 
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
 import torch
@@ -14,17 +13,17 @@ import torch.distributed as dist
 from torch import nn
 
 from bench.device import Device
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import Capture, Captures, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import Capture, Captures
 from zmon import probe
 
-REPLAYS = 5
+_REPLAYS = 5
 _WARM_UP_STEPS = 3
 _WIDTH, _SAMPLES = 32, 8
-GRADIENTS, WHOLE_STEP = "forward, backward and all-reduce", "the whole step"
+_GRADIENTS, _WHOLE_STEP = "forward, backward and all-reduce", "the whole step"
 
 
-class CapturedTraining:
+class TwoPartTraining:
     """A model whose step has two parts: gradients, averaged over the ranks, and the update."""
 
     def __init__(self, device: Device) -> None:
@@ -57,23 +56,23 @@ def main(folder: str, key: str) -> None:
     captures = []
     for watched in (False, True):
         probe.current = timeline if watched else None
-        for what in (GRADIENTS, WHOLE_STEP):  # the whole step may break the capture, so it comes last
+        for part in (_GRADIENTS, _WHOLE_STEP):  # the whole step may break the capture, so it comes last
             try:
-                captures.append(Capture(what, watched, "", _difference(what, device)))
+                captures.append(Capture(part, watched, "", _difference(part, device)))
             except RuntimeError as error:
-                captures.append(Capture(what, watched, str(error).partition("\n")[0], None))
+                captures.append(Capture(part, watched, str(error).partition("\n")[0], None))
     probe.current = timeline
     dist.destroy_process_group()
-    write(folder, rank(), Captures(tuple(captures)))
+    write_record(folder, Captures(tuple(captures)))
 
 
-def _difference(what: str, device: Device) -> float:
+def _difference(part: str, device: Device) -> float:
     """Return the largest difference of a parameter between a training with a graph and one without."""
-    captured, plain = CapturedTraining(device), CapturedTraining(device)
-    replay = _capture(captured, what)
+    captured, plain = TwoPartTraining(device), TwoPartTraining(device)
+    replay = _capture(captured, part)
     for _ in range(_WARM_UP_STEPS):
         plain.step()
-    for _ in range(REPLAYS):
+    for _ in range(_REPLAYS):
         replay()
         plain.step()
     device.finish()
@@ -81,7 +80,7 @@ def _difference(what: str, device: Device) -> float:
     return max(float((a - b).abs().max()) for a, b in pairs)
 
 
-def _capture(training: CapturedTraining, what: str) -> Callable[[], None]:
+def _capture(training: TwoPartTraining, part: str) -> Callable[[], None]:
     """Warm up on a side stream, as torch requires, and capture; return a function that does one step by a replay."""
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
@@ -91,18 +90,14 @@ def _capture(training: CapturedTraining, what: str) -> Callable[[], None]:
     torch.cuda.current_stream().wait_stream(stream)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        if what == WHOLE_STEP:
+        if part == _WHOLE_STEP:
             training.step()
         else:
             training.gradients()
 
     def step() -> None:
         graph.replay()
-        if what != WHOLE_STEP:
+        if part != _WHOLE_STEP:
             training.update()
 
     return step
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,13 +1,15 @@
-"""Attaches a rank of the kit's jobs to zmon, and joins the process group of its setting."""
+"""Attaches a rank of the kit's jobs to zmon, joins the process group of its setting, and writes the rank's record."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import torch.distributed as dist
 
 import zmon
 from bench.device import Cpu, Device, Gpu
+from bench.gpu_check.records import write
 from bench.gpu_check.settings import BY_KEY
 
 
@@ -20,8 +22,8 @@ def join(key: str) -> Device:
     if not zmon.attach():
         raise SystemExit("zmon did not attach")
     device: Device = Cpu()
-    if setting.gpus:
-        device = Gpu(local_rank() if setting.backend == "nccl" else 0)
+    if setting.num_gpus:
+        device = Gpu(int(os.environ["LOCAL_RANK"]) if setting.backend == "nccl" else 0)
     if setting.backend == "nccl":
         dist.init_process_group("nccl", device_id=device.place)
     elif setting.backend:
@@ -29,11 +31,6 @@ def join(key: str) -> Device:
     return device
 
 
-def rank() -> int:
-    """Return the rank of this process, as torchrun set it."""
-    return int(os.environ["RANK"])
-
-
-def local_rank() -> int:
-    """Return the rank of this process on its host."""
-    return int(os.environ["LOCAL_RANK"])
+def write_record(folder: str, record: object) -> None:
+    """Write the record of this rank into the folder of the job."""
+    write(Path(folder), int(os.environ["RANK"]), record)

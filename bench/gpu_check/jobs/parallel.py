@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 import time
 from collections.abc import Callable
 from enum import Enum
@@ -17,8 +16,8 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.device import Device
-from bench.gpu_check.jobs.joining import join, rank
-from bench.gpu_check.records import TrainedRank, write
+from bench.gpu_check.jobs.joining import join, write_record
+from bench.gpu_check.records import TrainedRank
 from zmon import probe
 from zmon.agent import evidence
 from zmon.agent.worker_socket import worker_socket
@@ -71,7 +70,7 @@ def main(folder: str, key: str, parallelism: str, steps: str) -> None:
     device.finish()
     record = _trained_rank()  # while the process group exists, as the agent does
     dist.destroy_process_group()
-    write(folder, rank(), record)
+    write_record(folder, record)
 
 
 def _trained_rank() -> TrainedRank:
@@ -89,7 +88,3 @@ def _trained_rank() -> TrainedRank:
         if not record.num_pending or time.monotonic() > deadline:
             return TrainedRank(has_events, record.last, record.num_pending)
         time.sleep(_ASK_SECONDS)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -13,7 +13,7 @@ WITHOUT_GPU = Machine(
     driver=None,
     uuids=(),
     smi_error="nvidia-smi is not installed",
-    processors=2,
+    num_processors=2,
 )
 WITH_GPU = replace(
     WITHOUT_GPU,

@@ -14,7 +14,7 @@ from bench.gpu_check.settings import MACHINE
 from tests.bench.gpu_check.machines import WITHOUT_GPU
 from tests.places import REPOSITORY
 
-NEEDS_GPU = tuple(check.name for check in ALL if all(setting.gpus for setting in check.settings))
+NEEDS_GPU = tuple(check.name for check in ALL if all(setting.num_gpus for setting in check.settings))
 
 
 def run(*arguments):

@@ -37,18 +37,15 @@ def outcomes(reported):
 
 
 TWO_GPUS = replace(WITH_GPU, torch=replace(WITH_GPU.torch, devices=(DEVICE, DEVICE)))
+NO_GPU = WITHOUT_GPU.no_gpu_reason
 NEEDS_2 = "this machine has 1 GPU, and this needs 2"
 RUNS = ""  # in place of the reason why a setting is not run; a setting that does not apply is absent
 
 SITUATIONS = {  # machine, seconds, and the reason of each setting
-    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: RUNS}),
+    "no GPU": (WITHOUT_GPU, 60.0, {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: RUNS}),
     "one GPU": (WITH_GPU, 60.0, {ONE_RANK: RUNS, GPU_EACH: NEEDS_2}),
     "two GPUs": (TWO_GPUS, 60.0, {ONE_RANK: RUNS, GPU_EACH: RUNS}),
-    "after the time limit": (
-        WITHOUT_GPU,
-        0.0,
-        {ONE_RANK: WITHOUT_GPU.no_gpu, GPU_EACH: WITHOUT_GPU.no_gpu, ON_CPU: OUT_OF_TIME},
-    ),
+    "after the time limit": (WITHOUT_GPU, 0.0, {ONE_RANK: NO_GPU, GPU_EACH: NO_GPU, ON_CPU: OUT_OF_TIME}),
 }
 
 

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from bench.recovery.figures import CALM, CLOCKWORK, ArmRun, Recovery, lines, ratio_at
+from bench.recovery.figures import CALM, ArmRun, Recovery, lines, ratio_at
 
 MOMENTS = {
     "finding": 0.6, "act": 1.0, "last death": 1.5, "relaunch": 2.0, "torch": 4.0, "ready": 6.0, "first step": 6.5,
@@ -54,4 +54,3 @@ def test_phases_have_a_line_for_each_arm_and_kind():
     text = "\n".join(lines([NO_FAULTS, ACTS, NO_ACTS], 300.0))
     assert text.count("| frozen |") == text.count("| killed |") == 2
     assert "| acts | frozen | 3 | 1 | 0.60 | 0.40 | 0.50 | 0.50 | 2.00 | 2.00 | 0.50 | 5.50 | 12.0 |" in text
-    assert CLOCKWORK in text

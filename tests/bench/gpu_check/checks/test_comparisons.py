@@ -5,15 +5,14 @@ from dataclasses import replace
 import pytest
 
 from bench.gpu_check.checks import communication, cost, graphs, stalls, synchronization, training, versions
-from bench.gpu_check.kit import RankRecord
+from bench.gpu_check.kit import BoxContent
 from bench.gpu_check.records import (
-    ABSENT,
-    EVENTS,
-    HOST_CLOCK,
     Capture,
     Captures,
+    HiddenStep,
     MarkCosts,
-    Overlaps,
+    OverlapSteps,
+    ProbeMode,
     SubmittedSteps,
     TrainedRank,
 )
@@ -35,13 +34,15 @@ def step(number, start, duration=0.02, all_reduce=0.005):
     return StepRecord(number, start, duration, Measures({"forward": duration - all_reduce}, ops))
 
 
-def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02):
-    last = [0] * (layout.BOUNDARY.size // 8)
-    last[layout.STEPS] = num_steps
-    last[layout.OVERHEAD] = 3_000_000
-    last[layout.DROPPED] = dropped
+def box(num_steps=30, dropped=0, device=UUID, backend="nccl", host_seconds=0.02, num_collectives=30):
+    last_boundary = [0] * (layout.BOUNDARY.size // 8)
+    last_boundary[layout.STEPS] = num_steps
+    last_boundary[layout.OVERHEAD] = 3_000_000
+    last_boundary[layout.DROPPED] = dropped
     steps = steps_of({"": [step(number, number * host_seconds) for number in range(num_steps)]})
-    return RankRecord(replace(IDENTITY, device=device, backend=backend), last, steps, {"0": 30, "unused": 0})
+    return BoxContent(
+        replace(IDENTITY, device=device, backend=backend), last_boundary, steps, {"0": num_collectives, "unused": 0}
+    )
 
 
 def failures(results):
@@ -101,11 +102,17 @@ def test_collectives_are_those_of_the_flight_recorder(rank, outcome):
     assert training.compare_collectives([box()], [rank]).outcome == outcome
 
 
+def test_collectives_in_the_report_are_those_of_the_rank_that_differs():
+    result = training.compare_collectives([box(), box(num_collectives=29)], [RANK, RANK])
+    assert (result.outcome, result.figure, result.compared_with) == (FAILED, "nccl:0 29", "flight recorder: nccl:0 30")
+
+
 @pytest.mark.parametrize(("events", "outcome"), [(6e-6, PASSED), (90e-6, FAILED)])
 def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
-    costs = MarkCosts({ABSENT: (1e-6,) * 9, HOST_CLOCK: (99e-6,) * 9, EVENTS: (events,) * 9}, True)
+    by_mode = {ProbeMode.ABSENT: (1e-6,) * 9, ProbeMode.HOST_CLOCK: (99e-6,) * 9, ProbeMode.EVENTS: (events,) * 9}
+    costs = MarkCosts(by_mode, device_events=True)
     assert [result.outcome for result in cost.compare_marks(costs)] == [MEASURED, outcome]
-    assert failures(cost.compare_marks(MarkCosts(costs.by_mode, False))) == ["cost of a mark"]  # without events
+    assert failures(cost.compare_marks(MarkCosts(by_mode, device_events=False))) == ["cost of a mark"]  # without events
 
 
 @pytest.mark.parametrize(
@@ -145,6 +152,11 @@ def test_capture_that_only_zmon_breaks_or_changes_fails():
     assert failures(graphs.compare(Captures(other_parameters))) == ["capture and replay of step"]
 
 
+def overlap_steps(op, wait_seconds):
+    """Return the record of a rank with kernels of no duration, of half the wait, and of all of it."""
+    return OverlapSteps(op, wait_seconds, tuple(HiddenStep(r, wait_seconds * (1 - r)) for r in (0.0, 0.5, 1.0)))
+
+
 @pytest.mark.parametrize(
     ("backend", "exposed", "outcomes"),
     [
@@ -155,19 +167,19 @@ def test_capture_that_only_zmon_breaks_or_changes_fails():
     ],
 )
 def test_exposed_time_is_what_the_kernel_does_not_hide(backend, exposed, outcomes):
-    overlaps = Overlaps("all_reduce", (0.006, 0.003, 0.0), 0.006)
+    overlaps = overlap_steps("all_reduce", 0.006)
     steps = steps_of({"": [step(number, number, all_reduce=seconds) for number, seconds in enumerate(exposed)]})
     assert [result.outcome for result in communication.compare("", backend, overlaps, steps)] == outcomes
 
 
 def test_kernels_that_hide_too_short_a_collective_are_not_checked():
-    (result,) = communication.compare("", "nccl", Overlaps("all_gather", (0.0,) * 3, 1e-5), Steps())
+    (result,) = communication.compare("", "nccl", overlap_steps("all_gather", 1e-5), Steps())
     assert (result.outcome, result.note) == (NOT_CHECKED, "the collective takes only 10 µs")
 
 
 def test_kernels_fail_if_the_box_lacks_one_of_their_steps():
     steps = steps_of({"": [step(1, 0.0)]})
-    results = communication.compare("", "nccl", Overlaps("all_gather", (0.006,) * 3, 0.006), steps)
+    results = communication.compare("", "nccl", overlap_steps("all_gather", 0.006), steps)
     assert failures(results) == ["exposed all_gather"]
 
 
@@ -197,6 +209,6 @@ def test_versions_and_devices_of_a_machine():
     old = replace(WITH_GPU, python="3.10.2", torch=replace(WITH_GPU.torch, torch="2.8.1"), uuids=("GPU-other",))
     assert failures(versions.compare(old)) == ["version of Python", "version of torch", "UUIDs of the GPUs"]
     (*_, missing) = versions.compare(WITHOUT_GPU)
-    assert (missing.outcome, missing.note) == (NOT_CHECKED, WITHOUT_GPU.no_gpu)
+    assert (missing.outcome, missing.note) == (NOT_CHECKED, WITHOUT_GPU.no_gpu_reason)
     (*_, missing) = versions.compare(replace(WITH_GPU, smi_error="nvidia-smi is not installed"))
     assert (missing.outcome, missing.note) == (NOT_CHECKED, "nvidia-smi is not installed")

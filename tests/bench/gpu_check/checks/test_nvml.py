@@ -7,10 +7,12 @@ import pytest
 
 from bench.gpu_check.checks import nvml
 from bench.gpu_check.checks.nvml_fields import COMPARED_WITH_LOAD, NOT_COMPARED, PAIRS, PROPERTIES, Round, compare
+from bench.gpu_check.records import LoadTotals
 from bench.gpu_check.result import FAILED, NOT_CHECKED, PASSED
 from tests.agent.sources.nvml import Stub
 from tests.bench.gpu_check.fake_smi import FakeSmi
 from zmon.agent.sources.gpu import ECC, THROTTLES, GpuSource
+from zmon.scaling.peaks import peaks_of
 from zmon.schema.host import GpuSample
 
 PID = 4242
@@ -51,10 +53,14 @@ def driver(tmp_path, monkeypatch):
     return stub
 
 
-def results_by_name(tmp_path, smi=SMI, apps=APPS, copied_bytes=lambda: (0, 0)):
-    """Return the results by name; `copied_bytes` returns the bytes that the GPU has received and sent by copies."""
+def load_totals(received_bytes=0, sent_bytes=0):
+    return LoadTotals(received_bytes, sent_bytes, operations=0.0, dtype="bfloat16")
+
+
+def results_by_name(tmp_path, smi=SMI, apps=APPS, load=load_totals):
+    """Return the results by name; `load` returns the work that was done on the GPU so far."""
     program = FakeSmi(tmp_path, gpu=[smi], remapped_rows=[REMAPPED], compute_apps=apps)
-    return {result.what: result for result in nvml.compare_values(GpuSource(), program.command, PID, copied_bytes)}
+    return {result.what: result for result in nvml.compare_values(GpuSource(), program.command, PID, load)}
 
 
 def names(results, outcome):
@@ -129,23 +135,25 @@ def test_processes_that_only_one_side_has_fail(tmp_path, driver):
 def test_bytes_on_the_bus_are_those_copied(tmp_path, driver, counted, outcome):
     received, sent = "field.198", "field.197"
     driver.set_answers(("0", received, 10), ("0", sent, 20))
-    copies = iter(((64, 32), (1064, 532)))
+    totals = iter((load_totals(64, 32), load_totals(1064, 532)))
 
-    def copied_bytes():
+    def load():
         driver.set_answers(("0", received, 10 + counted[0]), ("0", sent, 20 + counted[1]))  # read after the first call
-        return next(copies)
+        return next(totals)
 
-    results = results_by_name(tmp_path, copied_bytes=copied_bytes)
+    results = results_by_name(tmp_path, load=load)
     assert {results[f"pcie_{way}_bytes"].outcome for way in ("received", "sent")} == {outcome}
 
 
-@pytest.mark.parametrize(("rounds", "outcome"), [(0, FAILED), (17, FAILED), (18, PASSED), (22, PASSED), (23, FAILED)])
-def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, rounds, outcome):
-    """20 rounds of 20 products are 0.444 of the peak of an H200 in one second."""
+@pytest.mark.parametrize(
+    ("peak_ratio", "outcome"), [(0.0, FAILED), (0.38, FAILED), (0.40, PASSED), (0.485, PASSED), (0.50, FAILED)]
+)
+def test_tensor_cores_are_as_busy_as_the_products_of_the_load(driver, peak_ratio, outcome):
     driver.set_answers(("0", "gpm.5", 44.4))
     source = GpuSource()
     source.read()
-    result = nvml._compare_tensor(source.read().value[0], rounds, 1.0)
+    operations_per_second = peak_ratio * peaks_of("NVIDIA H200", {}).flops["bfloat16"]
+    result = nvml._compare_tensor(source.read().value[0], operations_per_second, "bfloat16")
     assert (result.outcome, result.note) == (outcome, "SM clock 1,001 MHz: the peak is that of the datasheet's clock")
 
 
