@@ -24,7 +24,7 @@ def started(monkeypatch):
             """Return no application."""
 
     monkeypatch.setattr(command, "Hub", StartedHub)
-    monkeypatch.setattr(command, "serve", lambda name, listening, make, reserved_files: make())
+    monkeypatch.setattr(command, "serve", lambda name, listening, make_app, reserved_files: make_app())
     return configs
 
 

@@ -1,12 +1,11 @@
-"""The options and functions that `zmon up` and `zmon demo` share: stop signals, and messages of the stack."""
+"""The options and functions that `zmon up` and `zmon demo` share: the stack, its messages, and signals that stop it."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
@@ -33,6 +32,7 @@ def _stack_config(
     notify_file: Path | None,
     act_file: Path | None,
 ) -> StackConfig:
+    """Return the configuration of the stack: the values of its options, and the file of `--config`."""
     config_file = click.get_current_context().obj
     return StackConfig(
         data_dir, box_dir, host, webhook, webhook_warnings,
@@ -41,7 +41,10 @@ def _stack_config(
 
 
 def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return a function that returns an absolute path once `read` accepts the file: a mistake ends this command."""
+    """Return a function that returns the absolute path of a file, and raises the error of `read` if there is one.
+
+    So a mistake in the file ends this command, and not only the daemon that gets the path.
+    """
 
     def check(path: Path) -> Path:
         read(path.resolve())
@@ -78,7 +81,7 @@ def stop_event() -> asyncio.Event:
     return stop
 
 
-async def unless_stopped(work: Any, stop: asyncio.Event) -> None:
+async def unless_stopped(work: Awaitable[object], stop: asyncio.Event) -> None:
     """Wait for the work; cancel it when `stop` is set."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)
