@@ -101,6 +101,7 @@ def client_config(document: Any, directory: Path, servers: Collection[Server]) -
 
 
 def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> HttpConfig | None:
+    """Return what one kind of server gets: its section, completed by what the file has outside of the sections."""
     if section is not None:
         return section if section.tls_config else msgspec.structs.replace(section, tls_config=file.tls_config)
     if file.credentials and is_asked:
@@ -109,6 +110,7 @@ def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> Http
 
 
 def _check(config: HttpConfig) -> None:
+    """Raise ValueError if keys of a section contradict each other."""
     if config.basic_auth is not None and config.authorization is not None:
         raise ValueError("it has both basic_auth and authorization; a request can have one of them")
     tls = config.tls_config
