@@ -1,7 +1,5 @@
 """Tests of the checks of the delivery of pages. A fault that stops pages makes a check inert."""
 
-import asyncio
-
 import aiohttp
 import pytest
 
@@ -25,15 +23,11 @@ ANSWERS = {
 }
 
 
-def read_alertmanager(**changes):
+async def read_alertmanager(**changes):
     """Return what doctor reads from an Alertmanager with these answers."""
-
-    async def main():
-        answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
-        async with serving(answers) as url, aiohttp.ClientSession() as session:
-            return await ask(session, url)
-
-    return asyncio.run(main())
+    answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
+    async with serving(answers) as url, aiohttp.ClientSession() as session:
+        return await ask(session, url)
 
 
 def routes(**changes):
@@ -125,13 +119,13 @@ def test_alertmanager_is_not_judged_just_after_the_start_of_prometheus():
     assert results[0].armed is None
 
 
-def test_answers_of_alertmanager_are_read():
-    state_or_check = read_alertmanager()
-    assert state_or_check.config["route"] == {"receiver": "pager"}
-    assert state_or_check.watchdog == ALERT["labels"]
-    assert [silence["id"] for silence in state_or_check.silences] == ["2"]
-    assert (state_or_check.sent, state_or_check.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
-    assert read_alertmanager(_metrics=403).failed == {}
+async def test_answers_of_alertmanager_are_read():
+    state = await read_alertmanager()
+    assert state.config["route"] == {"receiver": "pager"}
+    assert state.watchdog == ALERT["labels"]
+    assert [silence["id"] for silence in state.silences] == ["2"]
+    assert (state.sent, state.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
+    assert (await read_alertmanager(_metrics=403)).failed == {}
 
 
 @pytest.mark.parametrize(
@@ -144,12 +138,12 @@ def test_answers_of_alertmanager_are_read():
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
     ],
 )
-def test_unexpected_answer_is_inert(changes, reason):
-    state_or_check = read_alertmanager(**changes)
-    assert isinstance(state_or_check, Check)
-    assert state_or_check.armed is False
-    assert reason in state_or_check.result
-    assert "--http-config" not in state_or_check.result
+async def test_unexpected_answer_is_inert(changes, reason):
+    check = await read_alertmanager(**changes)
+    assert isinstance(check, Check)
+    assert check.armed is False
+    assert reason in check.result
+    assert "--http-config" not in check.result
 
 
 def test_password_goes_to_its_alertmanager_only(tmp_path):

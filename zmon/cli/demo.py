@@ -125,8 +125,7 @@ async def _follow(
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
     line = ""
-    has_ended = False
-    has_failed = False
+    has_ended = has_failed = False
     assert trainer.process is not None
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():

@@ -28,8 +28,6 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 
 
 class _Zmon(click.Group):
-    """The group of all subcommands, whose help ends with the folder of the documentation."""
-
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write where the pages of docs/ are."""
         from zmon.stack import manual  # imports the whole stack, which takes longer than most commands

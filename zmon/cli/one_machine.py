@@ -10,14 +10,7 @@ from pathlib import Path
 import click
 from rich.console import Console
 
-from zmon.cli.options import (
-    act_option,
-    box_dir_option,
-    data_dir_option,
-    grouped_options,
-    host_option,
-    notify_file_option,
-)
+from zmon.cli import options
 from zmon.hub.acts import read_policy
 from zmon.notify import read_recipients
 from zmon.stack import StackConfig
@@ -41,10 +34,7 @@ def _stack_config(
 
 
 def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return a function that returns the absolute path of a file, and raises the error of `read` if there is one.
-
-    So a mistake in the file ends this command, and not only the daemon that gets the path.
-    """
+    """Return a function that returns the absolute path of a file. It raises what `read` raises for a wrong file."""
 
     def check(path: Path) -> Path:
         read(path.resolve())
@@ -53,12 +43,12 @@ def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
     return check
 
 
-stack_options = grouped_options(
+stack_options = options.grouped_options(
     "config",
     _stack_config,
-    data_dir_option,
-    box_dir_option,
-    host_option,
+    options.data_dir_option,
+    options.box_dir_option,
+    options.host_option,
     click.option(
         "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
     ),
@@ -68,8 +58,8 @@ stack_options = grouped_options(
         metavar="URL",
         help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
     ),
-    notify_file_option("notify_file", _valid(read_recipients)),
-    act_option("act_file", _valid(read_policy)),
+    options.notify_file_option("notify_file", _valid(read_recipients)),
+    options.act_option("act_file", _valid(read_policy)),
 )
 
 

@@ -27,10 +27,9 @@ _POLL_SECONDS = 0.5  # between two requests to the hub
 
 
 def play(name: str, config: StackConfig, seconds: float | None) -> None:
-    """Play a recording until Ctrl-C, or for so many seconds.
+    """Play a recording until Ctrl-C, or for so many seconds. Raises UsageError for an unknown name, and PartFailed.
 
-    All data is in a temporary directory, so that it never mixes with data of this machine. Raises UsageError if no
-    recording has this name, and PartFailed if a part of the stack died.
+    All data is in a temporary directory, so that it never mixes with data of this machine.
     """
     recording = load(name)
     console = Console(markup=False)

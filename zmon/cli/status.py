@@ -9,12 +9,12 @@ import time
 from collections.abc import Sequence
 
 import click
-import msgspec
-from rich.console import Console
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from zmon.cli.completion import job_ids
 from zmon.cli.options import HubOptions, hub_options, json_option
+from zmon.cli.render import show
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
@@ -56,12 +56,8 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
     if job_id and not jobs and not findings:
         click.echo(f"zmon: {_unknown_job(job_id, client.url, answer.blind)}", err=True)
         sys.exit(_UNKNOWN)
-    if as_json:
-        click.echo(msgspec.json.encode(_document(answer, jobs, findings, plan)).decode())
-    else:
-        _print_all(answer, jobs, findings)
-        if job_id:
-            _print_details(jobs, plan)
+    document = _document(answer, jobs, findings, plan)
+    show(as_json, document, _report(answer, jobs, findings, plan, in_detail=bool(job_id)))
     if answer.blind:
         sys.exit(_UNKNOWN)
     sys.exit(_FINDINGS if findings or any(job.ended for job in jobs) else 0)
@@ -88,20 +84,18 @@ def _document(
     return {**about_hub, "jobs": jobs, "findings": findings, **({"plan": plan} if plan else {})}
 
 
-def _print_all(answer: JobList, jobs: Sequence[JobView], findings: Sequence[Finding]) -> None:
-    """Print the findings, these jobs, and how many agents do not answer the hub."""
-    console = Console(markup=False)
-    console.print(status_table(jobs, findings, answer.blind, time.time(), answer.as_of))
+def _report(
+    answer: JobList, jobs: Sequence[JobView], findings: Sequence[Finding], plan: PlanTable | None, in_detail: bool
+) -> RenderableType:
+    """Return the findings, these jobs, and how many agents do not answer. `in_detail`: and all about each job."""
+    parts = [status_table(jobs, findings, answer.blind, time.time(), answer.as_of)]
     if answer.num_agents_answering < answer.num_agents:
         line = f"{answer.num_agents_answering} of {answer.num_agents} agents answer the hub: zmon doctor says why"
-        console.print(line, style="yellow")
-
-
-def _print_details(jobs: Sequence[JobView], plan: PlanTable | None) -> None:
-    """Print the run page, the time categories and the plan of a job."""
-    pages = [Text(f"run page: {job.run_page}") for job in jobs if job.run_page]
-    plans = [plan_table(plan)] if plan else []
-    Console(markup=False).print(*pages, *map(time_table, jobs), *plans, sep="\n")
+        parts.append(Text(line, style="yellow"))
+    if in_detail:
+        parts += [Text(f"run page: {job.run_page}") for job in jobs if job.run_page]
+        parts += [*map(time_table, jobs), *([plan_table(plan)] if plan else [])]
+    return Group(*parts)
 
 
 def _unknown_job(job_id: str, url: str, is_blind: bool) -> ZmonError:

@@ -196,12 +196,8 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
     """
     rules = made_for(recorded_rules(state.groups))
     up = [target for target in state.targets if target.health == "up"]
-    scraped = {
-        AGENT: _longest(target for target in up if is_agent(target.labels)),
-        HUB: _longest(
-            target for target in up if (target.labels.get("job"), target.labels.get("instance")) in state.hubs
-        ),
-    }
+    hubs = [target for target in up if (target.labels.get("job"), target.labels.get("instance")) in state.hubs]
+    scraped = {AGENT: _longest(target for target in up if is_agent(target.labels)), HUB: _longest(hubs)}
     slow = {daemon: seconds for daemon, seconds in scraped.items() if seconds > rules.get(daemon, seconds)}
     if not slow:
         return []

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 # A matcher: its name, its sign, and its value with or without quotes.
@@ -42,14 +42,7 @@ def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def is_silenced(matchers: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
     """Return True if a silence with these matchers, as the API returns them, applies to an alert with these labels."""
-    return all(
-        holds(
-            labels.get(matcher["name"], ""),
-            _SIGNS[matcher.get("isEqual", True), matcher["isRegex"]],
-            matcher["value"],
-        )
-        for matcher in matchers
-    )
+    return _all_hold([(m["name"], _SIGNS[m.get("isEqual", True), m["isRegex"]], m["value"]) for m in matchers], labels)
 
 
 def matches(route: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -61,7 +54,7 @@ def matches(route: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
         lines = [lines]
     for line in lines:
         matchers += parse(line)
-    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in matchers)
+    return _all_hold(matchers, labels)
 
 
 def parse(line: str) -> Iterator[tuple[str, str, str]]:
@@ -75,6 +68,10 @@ def holds(value: str, sign: str, expected: str) -> bool:
     """Return True if the value of a label passes one matcher; a regular expression must match the whole value."""
     is_equal = bool(re.fullmatch(expected, value)) if sign.endswith("~") else value == expected
     return is_equal != sign.startswith("!")
+
+
+def _all_hold(matchers: Iterable[tuple[str, str, str]], labels: Mapping[str, str]) -> bool:
+    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in matchers)
 
 
 def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -> Iterator[Destination]:

@@ -110,7 +110,6 @@ def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> Http
 
 
 def _check(config: HttpConfig) -> None:
-    """Raise ValueError if keys of a section contradict each other."""
     if config.basic_auth is not None and config.authorization is not None:
         raise ValueError("it has both basic_auth and authorization; a request can have one of them")
     tls = config.tls_config

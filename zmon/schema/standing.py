@@ -87,7 +87,5 @@ class Standing:
         """True if its main thread waits for the answer of a file system's server or of a driver."""
         if not self.wait_channel:
             return False
-        if self.wait_channel.startswith(_SERVER_WAITS):
-            return True
-        waits_for_page = self.wait_channel.startswith(_PAGE_WAITS)
-        return waits_for_page and (self.file_system or "").startswith(_SERVER_FILE_SYSTEMS)
+        is_served = (self.file_system or "").startswith(_SERVER_FILE_SYSTEMS)
+        return self.wait_channel.startswith(_SERVER_WAITS) or (is_served and self.wait_channel.startswith(_PAGE_WAITS))

@@ -205,7 +205,6 @@ def check_steps(steps: Steps) -> int:
 
 @lru_cache(1024)  # the agents of a job all have the same ones
 def _check_names(names: tuple[str, ...]) -> None:
-    """Raise ValueError if these cannot be the names of the columns of steps."""
     if len(names) > MAX_COLUMNS:
         raise ValueError(f"it has {len(names):,} columns; zmon accepts {MAX_COLUMNS}")
     if any(plain(name) != name for name in names):
@@ -219,7 +218,6 @@ def check_values(num_values: int) -> None:
 
 
 def _little_endian(numbers: array[int]) -> array[int]:
-    """Swap the bytes of numbers between this machine's order and little-endian."""
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers

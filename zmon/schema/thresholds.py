@@ -119,7 +119,6 @@ def ranges(cls: type) -> dict[str, Range]:
 
 @cache
 def _is_count(cls: type, name: str) -> bool:
-    """Return True if a threshold is a whole number."""
     return get_type_hints(cls)[name] is int
 
 

@@ -148,9 +148,6 @@ def test_unknown_severity_is_counted_under_its_name():
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain
 
 
-# -- jobs that a fault ended -------------------------------------------------------------------------------
-
-
 def ended():
     gone = job("a-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
     return replace(healthy(), jobs=(job("a-healthy"), with_headline(gone, ())))

@@ -51,10 +51,7 @@ def row(values: Mapping[str, Any]) -> str:
 
 
 def lines(value: Any, place: str) -> Iterator[str]:
-    """Yield a line for each number or text in a value, with its place, such as `ranks[2].host: "node-a"`.
-
-    A list of numbers and texts is one line, or several if it is long. A text of several lines stays several lines.
-    """
+    """Yield a line for each number or text in a value, with its place, such as `ranks[2].host: "node-a"`."""
     if dataclasses.is_dataclass(value) or isinstance(value, msgspec.Struct):
         for name, item in fields(value).items():
             yield from lines(item, f"{place}.{name}")

@@ -134,7 +134,6 @@ class Tools:
             yield f"Only {answer.num_agents_answering} of {answer.num_agents} agents answer: some ranks are not seen."
 
     def _job(self, job: JobView) -> str:
-        """Return the line of a job."""
         headline = {"headline": job.headline.word, "line": job.headline.text(self._now()), "findings": job.findings}
         return row({**fields(job, _JOB), **headline})
 

@@ -28,7 +28,6 @@ Row = tuple[str, str]  # label and text
 
 
 def card_lines(card: VerdictCard) -> list[str]:
-    """Return the lines of the card."""
     job = main_job(card.jobs)
     rows = [*_ending(card, job)]
     advice = ""
@@ -129,7 +128,6 @@ def _largest(view: JobView) -> list[tuple[str, float]]:
 
 
 def _costs(view: JobView) -> Iterator[Row]:
-    """Yield what the two largest time categories are."""
     total = sum(view.time.values())
     for label, (category, seconds) in zip(("cost most", ""), _largest(view), strict=False):
         yield label, f"{category} {duration(seconds)} ({seconds / total:.0%}): {time_advice(category).what}"

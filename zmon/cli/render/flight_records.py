@@ -56,7 +56,6 @@ def _conclusions(analysis: FlightAnalysis) -> list[str]:
 
 
 def _pending_table(analysis: FlightAnalysis) -> RenderableType:
-    """Return a table of the collectives in flight, and who issued them."""
     rank, sequence = number_columns("rank", "sequence")
     title = f"in flight on {len({pending.rank for pending in analysis.pending})} ranks"
     table = Table(

@@ -80,7 +80,6 @@ def _moments(capsule: Capsule) -> Table:
 
 
 def _ranks(capsule: Capsule) -> RenderableType:
-    """Return the table of the most important ranks."""
     table = Table(box=None, pad_edge=False)
     numbers = ("step", "waits", "self time")
     for column in ("", "rank", "host", "state", "phase", "step", "collective", "waits", "self time"):

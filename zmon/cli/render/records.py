@@ -86,7 +86,6 @@ def ends_text(answer: EndList, job_id: str | None, days: float | None) -> Render
 
 
 def _end(end: EndedLaunch) -> tuple[RenderableType, ...]:
-    """Return how a launch ended, and its reason and the next step below."""
     outcome = (end.outcome.replace("_", " "), _END_STYLES.get(end.outcome, "bold red"))
     steps = ", before its first step" if end.first_step is None else f", steps {end.steps_text}"
     after = f" after {duration(end.seconds)}{steps}"

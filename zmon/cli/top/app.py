@@ -62,7 +62,6 @@ async def connect(url: str, http: HttpConfig | None = None, socket: Path | None 
     async with AsyncHub(url, http=http, timeout=TIMEOUT_SECONDS, socket=socket) as hub:
 
         async def ranks(job_id: str | None) -> tuple[tuple[RankRow, ...], str]:
-            """Return the ranks, and a note about those that are missing."""
             if job_id is None:
                 return (), ""
             try:

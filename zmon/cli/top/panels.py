@@ -156,8 +156,7 @@ def _rank_cells(row: RankRow, is_culprit: bool) -> tuple[str, ...]:
 def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     """Return the shares of the time categories since `before`, the largest first, such as "forward 41%".
 
-    `time` and `before`: the seconds by category, now and then. If a category has fewer seconds than then, the account
-    of the job has begun anew, and all its time counts.
+    `time` and `before`: the seconds by category. If one has become less, the account began anew, and all of it counts.
     """
     growth = {category: seconds - before.get(category, 0.0) for category, seconds in time.items()}
     if any(seconds < 0 for seconds in growth.values()):

@@ -21,13 +21,11 @@ from zmon.steplog.files import child_path
 REPORT = "report.html"
 _PLOTTED_STEPS = 200  # of each rank
 _PLOTTED_RANKS = 64
+_NO_START = 0.0  # no plot shows when a step began
 
 
 def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
-    """Make the folder of a job in a directory. Raises OSError.
-
-    `host`: the name of this node. It is in the name of the folder if other nodes have ranks of the job.
-    """
+    """Make the folder of a job in a directory. If other nodes have ranks, its name has this host. Raises OSError."""
     name = f"zmon-{job.view.job_id}"
     if job.view.ranks_seen < job.view.world_size:
         name += f"-{host}"
@@ -57,13 +55,7 @@ def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep]
     findings = card.findings
     culprits = findings[0].ranks if findings else ()
     points = [
-        PlottedStep(
-            rank=rank,
-            step=step.step,
-            start=0.0,  # no plot shows it
-            duration=step.seconds_of(rank),
-            self_seconds=float(step.self_seconds[rank]),
-        )
+        PlottedStep(rank, step.step, _NO_START, step.seconds_of(rank), float(step.self_seconds[rank]))
         for step in last_steps
         for rank in ranks[: len(step.self_seconds)]
     ]

@@ -234,5 +234,4 @@ def _possible_steps(report: AgentReport, left_out: LeftOut) -> dict[str, tuple[S
 
 
 def _reason(error: Exception | str) -> str:
-    """Return the error as one line of limited length."""
     return plain(str(error))[:_MAX_LETTERS]
