@@ -148,14 +148,14 @@ class Top(App[None]):
         self._alone = False  # the selected job is shown without the others
         self._accounts: deque[_Accounts] = deque()  # of the last minute, the oldest first
         self._ask_now = asyncio.Event()
-        self._state = Static(id="state", markup=False)
+        self._state_line = Static(id="state", markup=False)
         self._jobs = Selectable(panels.JOB_COLUMNS, "jobs")
         self._findings = Static(id="findings", markup=False)
         self._job = Static(id="job", markup=False)
         self._ranks = Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
-        yield self._state
+        yield self._state_line
         yield self._jobs
         with VerticalScroll(id="trouble"):
             yield self._findings
@@ -204,7 +204,7 @@ class Top(App[None]):
     def _draw(self) -> None:
         """Show the newest state of the hub in all panels."""
         state, now = self._hub_state, self._clock()
-        self._state.update(panels.state_line(self._url, state, self._outage, now))
+        self._state_line.update(panels.state_line(self._url, state, self._outage, now))
         self.set_class(self._outage is not None or (state is not None and state.blind), "old")
         if state is None:
             return

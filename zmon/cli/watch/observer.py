@@ -41,7 +41,7 @@ AGENT_URL = "http://agent"  # in requests over the socket; the name is not resol
 # The detector `coverage` would report the ranks of other nodes as missing, which a watch never sees.
 DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
 _TICK_SECONDS = 0.25  # between two looks at the hub
-# From the end of the command until the card. The hub takes so long to judge a rank that is gone, and what that causes.
+# How long the end of the command is judged: the hub needs this time for a rank that is gone, and for what that causes.
 _SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if all ranks finished their training
 _RECORD_SECONDS = 8.0  # the same if there are recipients of notices: the hub records an end 5 s after the last rank
