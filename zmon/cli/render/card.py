@@ -153,9 +153,11 @@ def _other_jobs(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[Row]:
 
 
 def _label_first(label: str, lines: Sequence[str]) -> Iterator[Row]:
-    """Yield the first lines and the number of the others. The first row has the label."""
-    shown = [*lines[:_MAX_OTHERS], *([f"and {len(lines) - _MAX_OTHERS} more"] if len(lines) > _MAX_OTHERS else [])]
-    yield from zip([label, *[""] * _MAX_OTHERS], shown, strict=False)
+    """Yield the first lines, and how many more there are. The first row has the label."""
+    shown = [*lines[:_MAX_OTHERS]]
+    if len(lines) > _MAX_OTHERS:
+        shown.append(f"and {len(lines) - _MAX_OTHERS} more")
+    yield from ((label if index == 0 else "", line) for index, line in enumerate(shown))
 
 
 def _next(job: WatchedJob, fault: Finding | None) -> str:

@@ -179,4 +179,6 @@ def shortened(name: str, room: int) -> str:
 def still_selected(state: HubState, selected: str | None) -> str | None:
     """Return the selected job, or the first one if it is gone."""
     jobs = [job.job_id for job in state.listed]
-    return selected if selected in jobs else jobs[0] if jobs else None
+    if selected in jobs:
+        return selected
+    return jobs[0] if jobs else None
