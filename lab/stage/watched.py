@@ -21,7 +21,7 @@ from lab.stage.launched import Launched, launch
 from lab.stage.published import state_of
 from lab.stage.supervised import HOST
 from zmon.cli.render.verdict import VerdictCard
-from zmon.cli.watch.observer import AGENT_SOCKET, FOLDER, HUB_SOCKET
+from zmon.cli.watch.observer import AGENT_SOCKET, FOLDER_PREFIX, HUB_SOCKET
 from zmon.errors import PartFailed
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -118,7 +118,7 @@ class Watched:
 
     def _daemons(self, job: Launched, socket: str) -> Iterator[str]:
         """Yield the URL of a daemon in each watch of the job that runs."""
-        return map(client.on_socket, (self._temporary / job.spec.job_id).glob(f"{FOLDER}*/{socket}"))
+        return map(client.on_socket, (self._temporary / job.spec.job_id).glob(f"{FOLDER_PREFIX}*/{socket}"))
 
 
 def _cards(job: Launched) -> Iterator[VerdictCard]:

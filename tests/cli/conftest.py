@@ -1,12 +1,28 @@
-"""A fixture: the directory of a demo."""
+"""Fixtures: servers with scripted answers, and the directory of a demo."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
 import pytest
+
+from tests.http_server import FakeServer
+
+
+@pytest.fixture
+def fake_server() -> Iterator[Callable[..., FakeServer]]:
+    """Return a function that starts a server with these answers; the servers end with the test."""
+    with ExitStack() as stack:
+
+        def start(answers):
+            server = FakeServer(answers)
+            stack.callback(server.close)
+            return server
+
+        yield start
 
 
 @pytest.fixture

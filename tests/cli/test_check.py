@@ -7,18 +7,16 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import agent_report
-from tests.http_server import FakeServer
 from zmon.doctor.host_state import MAX_LINE_LENGTH
 from zmon.schema.host import GpuSample, HostSample
 
 
 @pytest.fixture
-def agent():
+def agent(fake_server):
     """An agent that answers with `body`."""
-    server = FakeServer(lambda *_: server.body)
+    server = fake_server(lambda *_: server.body)
     server.body = b""
-    yield server
-    server.close()
+    return server
 
 
 def reported(*gpus):

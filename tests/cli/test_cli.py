@@ -30,21 +30,20 @@ def assert_one_line(err, *parts):
         assert part in lines[0]
 
 
-# -- misuse ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
         (["nonsense"], "nonsense"),
         (["agent", "--nonsense"], "--nonsense"),
         (["agent", "--port", "many"], "many"),
+        (["agent", "--port", "99999"], "99999"),
         (["agent", "--bind", "0.0.0.0"], "0.0.0.0"),
         (["agent", "--box-dir", "/sys/zmon"], "it is on sysfs"),
         (["hub", "--bind", "10.1.2.3"], "10.1.2.3"),
         (["hub", "--agents", "node-1"], "http://"),
         (["hub", "--agents", " , "], "no agent"),
         (["demo", "--data", "no/such.tsv"], "no/such.tsv"),
+        (["demo", "--data", "/"], "cannot train on /: it is not a regular file"),
         (["demo", "--ranks", "0"], "0"),
         (["demo", "--seconds", "-3"], "-3"),
         (["--config", "no/such.yaml", "status"], "no/such.yaml"),
@@ -56,12 +55,6 @@ def test_misuse_prints_one_line_and_exits_with_2(command, arguments, part):
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert_one_line(err, part)
-
-
-def test_demo_with_directory_as_data_is_misuse(command, tmp_path):
-    code, _, err = command("demo", "--data", tmp_path)
-    assert code == 2
-    assert_one_line(err, str(tmp_path))
 
 
 def test_replay_of_unknown_recording_lists_all_in_one_line(command):
@@ -205,12 +198,6 @@ def test_taken_port_prints_one_line_and_exits_with_1(tmp_path, name):
     assert_one_line(err, f"127.0.0.1:{port}", "the port is taken", "--port")
 
 
-def test_port_out_of_range_is_misuse(tmp_path):
-    code, err = outcome(*spawn(tmp_path, "agent", "--port", 99999))
-    assert code == 2, "it hung and was killed" if code < 0 else err
-    assert_one_line(err, "99999")
-
-
 @pytest.mark.e2e  # another process could take the free port
 @pytest.mark.parametrize("name", ["agent", "hub"])
 def test_daemon_prints_its_address_and_ends_at_sigterm(tmp_path, name):
@@ -219,9 +206,6 @@ def test_daemon_prints_its_address_and_ends_at_sigterm(tmp_path, name):
     assert process.stdout.readline() == f"zmon {name} listens on http://127.0.0.1:{port}\n"
     process.terminate()
     assert outcome(process, guard) == (0, "")
-
-
-# -- commands and options ---------------------------------------------------------------------------------
 
 
 def test_commands_and_options_equal_golden_list():
@@ -245,13 +229,6 @@ def test_every_command_and_option_has_a_help_text():
 
 
 def test_python_m_zmon_prints_version():
-    done = subprocess.run(
-        [sys.executable, "-m", "zmon", "--version"],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 0
-    assert zmon.__version__ in done.stdout
+    command = [sys.executable, "-m", "zmon", "--version"]
+    printed = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=True).stdout
+    assert zmon.__version__ in printed

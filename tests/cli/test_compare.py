@@ -1,6 +1,7 @@
 """Tests of `zmon compare`: its results, its thresholds for a pipeline, its exit codes, and its JSON."""
 
 import json
+from functools import partial
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.offline.analyze.logs import rows, written
 @pytest.fixture
 def compare(command):
     """Return a function that runs `zmon compare` in this process, and returns exit code, stdout and stderr."""
-    return lambda *arguments: command("compare", *arguments)
+    return partial(command, "compare")
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from aiohttp.test_utils import unused_port
 from click.shell_completion import ShellComplete
 
 from tests.golden.hub_scene import hub as full_hub
-from tests.http_server import FakeServer
 from tests.hub.serving import serving
 from zmon.cli.main import cli
 
@@ -63,17 +62,14 @@ def test_ids_are_those_of_the_hub(url):
     assert in_a_process("status", "--hub", url, "--job", "st") == ["plain,stuck"]
 
 
-def test_id_that_a_shell_would_run_is_left_out():
+def test_id_that_a_shell_would_run_is_left_out(fake_server):
     incidents = [
         {"id": name, "job_id": "j", "detector": "stall", "cause": "unknown", "severity": "info", "ranks": [],
          "hosts": [], "onset": 0.0, "detected": 0.0, "summary": ""}
         for name in ("$(reboot)", "a;b", "good-1", "`x`", "a b", "")
     ]  # fmt: skip
-    server = FakeServer(lambda path, _: {"schema": 1, "incidents": incidents})
-    try:
-        assert completions("incident", "--hub", server.url, "") == ["good-1"]
-    finally:
-        server.close()
+    server = fake_server(lambda *_: {"schema": 1, "incidents": incidents})
+    assert completions("incident", "--hub", server.url, "") == ["good-1"]
 
 
 @pytest.mark.parametrize("hub", ["http://127.0.0.1:{unused}", "nowhere", "http://h:bad", "http://["])

@@ -7,7 +7,6 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import JOB, finding, finished, killed, snapshot
-from tests.http_server import FakeServer
 from zmon.format import duration
 from zmon.job.outcome import ended_launch
 from zmon.schema.api import EndList
@@ -17,10 +16,8 @@ FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in 
 
 
 @pytest.fixture
-def hub():
-    server = FakeServer(lambda path, _: EndList([DONE, FAILED], 7) if path.startswith("/api/v1/ends") else None)
-    yield server
-    server.close()
+def hub(fake_server):
+    return fake_server(lambda path, _: EndList([DONE, FAILED], 7) if path.startswith("/api/v1/ends") else None)
 
 
 def test_ends_are_listed_newest_first(command, hub, monkeypatch):
@@ -48,14 +45,13 @@ def test_json_is_the_answer_of_the_hub(command, hub):
         ((JOB, "--days", "0.5"), f"no launch of job {JOB} has ended in that time (--days 0.5)"),
     ],
 )
-def test_list_without_ends_is_one_line(command, words, line):
-    server = FakeServer(lambda path, _: EndList([], 0))
-    assert command("ends", *words, "--hub", server.url)[1] == f"{line}\n"
-    server.close()
+def test_list_without_ends_is_one_line(command, fake_server, words, line):
+    assert command("ends", *words, "--hub", fake_server(lambda *_: EndList([], 0)).url)[1] == f"{line}\n"
 
 
-def test_hub_that_does_not_answer_is_one_line(command):
-    code, out, err = command("ends", "--hub", f"http://127.0.0.1:{unused_port()}")
+@pytest.mark.parametrize("words", [("ends",), ("act", "score")], ids=" ".join)
+def test_hub_that_does_not_answer_is_one_line(command, words):
+    code, out, err = command(*words, "--hub", f"http://127.0.0.1:{unused_port()}")
     assert (code, out) == (1, "")
     assert err.startswith("zmon: cannot reach")
     assert err.count("\n") == 1

@@ -1,6 +1,7 @@
 """Tests of the options of `zmon hub`: what its configuration becomes, and what is refused."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
@@ -15,16 +16,8 @@ from zmon.schema.shard import Shard
 def started(monkeypatch):
     """The configurations of the hubs that were started. None of them serves."""
     configs = []
-
-    class StartedHub:
-        def __init__(self, config):
-            configs.append(config)
-
-        def app(self):
-            """Return no application."""
-
-    monkeypatch.setattr(command, "Hub", StartedHub)
-    monkeypatch.setattr(command, "serve", lambda name, listening, make, reserved_files: make())
+    monkeypatch.setattr(command, "Hub", lambda config: SimpleNamespace(app=lambda: configs.append(config)))
+    monkeypatch.setattr(command, "serve", lambda name, listening, make_app, reserved_files: make_app())
     return configs
 
 

@@ -9,7 +9,6 @@ import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import NOW, finding
-from tests.http_server import FakeServer
 from tests.hub.incidents.build import EVIDENCE, made
 from zmon.hub.incidents import CapsuleStore
 from zmon.schema.incident import IncidentSummary
@@ -34,14 +33,12 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def hub(store):
+def hub(store, fake_server):
     """A hub that serves one incident of the store."""
     capsule = store.read("abc1")
     summary = next(summary for summary in store.summaries() if summary.id == "abc1")
     answers = {"/api/v1/incidents": {"schema": 1, "incidents": [summary]}, "/api/v1/incidents/abc1": capsule}
-    server = FakeServer(lambda path, _: answers.get(path))
-    yield server.url
-    server.close()
+    return fake_server(lambda path, _: answers.get(path)).url
 
 
 def test_list_comes_from_hub_if_hub_answers(run_incident, hub):

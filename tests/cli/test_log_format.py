@@ -2,7 +2,7 @@
 
 import logging
 
-from zmon.cli.daemon import PlainFormatter
+from zmon.cli.log_format import PlainFormatter
 
 
 def formatted(message, *arguments, error=None):

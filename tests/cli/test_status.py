@@ -9,21 +9,19 @@ from aiohttp.test_utils import unused_port
 
 from tests.build import ended_job, finding
 from tests.cli.test_cli import assert_one_line
-from tests.http_server import FakeServer
 from tests.metrics.scene import JOB_VIEW
 from zmon.job.headline import with_headline
 from zmon.schema.api import PlanTable
 
 
 @pytest.fixture
-def hub():
+def hub(fake_server):
     """A hub that serves `answers`."""
     answers = {"/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [JOB_VIEW]}}
     answers["/api/v1/findings"] = {"schema": 1, "findings": []}
-    server = FakeServer(lambda path, _: answers.get(path))
+    server = fake_server(lambda path, _: answers.get(path))
     server.answers = answers
-    yield server
-    server.close()
+    return server
 
 
 def test_status_without_hub_exits_with_3(command):
@@ -143,8 +141,6 @@ def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp
     assert command("--config", config, "status")[0] == 3
     assert command("--config", config, "status", "--hub", hub.url)[0] == 0
 
-
-# -- jobs that a fault ended -------------------------------------------------------------------------------
 
 ENDED = with_headline(replace(JOB_VIEW, state="exited", ranks_seen=0, findings=(), ended=ended_job()), ())
 

@@ -53,9 +53,6 @@ def rows(text):
     return [json.loads(line) for line in text.splitlines()]
 
 
-# -- output -----------------------------------------------------------------------------------------------
-
-
 def test_steps_are_written_as_json_lines(run_steps, tmp_path):
     out = tmp_path / "x.jsonl"
     code, stdout, lines = run_steps("job", "--out", out)
@@ -120,9 +117,6 @@ def test_damaged_file_is_reported_and_the_rest_is_exported(run_steps, root):
     assert code == 0
     assert {row["rank"] for row in rows(out)} == {1}
     assert [line for line in lines if str(path) in line and "damaged" in line]
-
-
-# -- errors ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 from tests.build import NOW
-from zmon.doctor.paging import Pager
+from zmon.doctor.paging import AlertmanagerState
 from zmon.doctor.prometheus_state import PrometheusState, Rule, RuleGroup, Target
 from zmon.doctor.rules import shipped
 from zmon.schema.scraping import MADE_FOR
@@ -66,9 +66,10 @@ def healthy(**changes):
     return replace(state, **changes)
 
 
-def pager(**changes):
-    """Return the answers of a healthy Alertmanager, with these changes."""
-    state = Pager("http://alertmanager:9093", ROUTES, {"alertname": "ZmonWatchdog", "cluster": "east"}, (), {}, {})
+def alertmanager(**changes):
+    """Return the state of a healthy Alertmanager, with these changes."""
+    labels = {"alertname": "ZmonWatchdog", "cluster": "east"}
+    state = AlertmanagerState("http://alertmanager:9093", ROUTES, labels, silences=(), sent={}, failed={})
     return replace(state, **changes)
 
 

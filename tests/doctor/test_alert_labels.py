@@ -29,11 +29,7 @@ def prometheus(names, make=rendered):
 LABELS = {
     "no labels": ((), (), []),
     "an older hub": (None, ("tier",), []),
-    "both name the same": (
-        ("tier", "team"),
-        ("team", "tier"),
-        [(True, "the hub and the loaded rules name team, tier")],
-    ),
+    "the same": (("tier", "team"), ("team", "tier"), [(True, "the hub and the loaded rules name team, tier")]),
     "the rules lack one": (("tier", "team"), ("team",), [(False, DROPPED.format("tier"))]),
     "the hub lacks all": ((), ("tier",), [(False, ABSENT.format("tier"))]),
     "each lacks that of the other": (

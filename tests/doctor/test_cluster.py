@@ -1,6 +1,5 @@
 """Tests of the checks of the hub and its agents. A fault makes the check of its part inert."""
 
-import asyncio
 from dataclasses import replace
 
 import aiohttp
@@ -38,14 +37,10 @@ def agent(**changes):
     return replace(AGENT, **changes)
 
 
-def read_hub(answers):
+async def read_hub(answers):
     """Return what doctor reads from a hub with these answers."""
-
-    async def main():
-        async with serving(answers) as url, aiohttp.ClientSession() as session:
-            return await ask(session, url)
-
-    return asyncio.run(main())
+    async with serving(answers) as url, aiohttp.ClientSession() as session:
+        return await ask(session, url)
 
 
 def plain(value):
@@ -117,18 +112,18 @@ def test_detector_without_input_names_its_jobs():
     assert results["detector stall"].armed is None  # there is no job
 
 
-def test_answers_of_a_hub_are_read():
-    view = read_hub(ANSWERS)
+async def test_answers_of_a_hub_are_read():
+    view = await read_hub(ANSWERS)
     assert inert(checks(view)) == {}
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
     ill = plain(hub_view([agent(reachable=False, error="refused")]).health)
-    unhealthy = read_hub(ANSWERS | {"/healthz": (503, ill)})  # it has the same body as a 200, including the reason
+    unhealthy = await read_hub(ANSWERS | {"/healthz": (503, ill)})  # with the same body as a 200, and the reason
     assert unhealthy.health.agents[0].error == "refused"
-    assert "500" in inert(checks(read_hub(ANSWERS | {"/api/v1/detectors": 500})))["detectors"]
+    assert "500" in inert(checks(await read_hub(ANSWERS | {"/api/v1/detectors": 500})))["detectors"]
 
 
-def test_older_hub_without_the_detectors_page_is_not_inert():
-    view = read_hub({path: answer for path, answer in ANSWERS.items() if path != "/api/v1/detectors"})
+async def test_older_hub_without_the_detectors_page_is_not_inert():
+    view = await read_hub({path: answer for path, answer in ANSWERS.items() if path != "/api/v1/detectors"})
     assert isinstance(view.detectors, NotServed)
     (check,) = (c for c in checks(view) if c.name == "detectors")
     assert check.armed is None

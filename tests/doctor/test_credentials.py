@@ -1,7 +1,5 @@
 """Tests of what `zmon doctor` shows to the servers that it asks."""
 
-import asyncio
-
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
@@ -9,7 +7,7 @@ from zmon.doctor import examine
 from zmon.schema.http_config import SERVERS, Authorization, ClientConfig, HttpConfig
 
 
-def test_each_server_is_shown_its_own_token(tmp_path):
+async def test_each_server_is_shown_its_own_token(tmp_path):
     """A hub or a Prometheus in other hands must not get stacks from agents."""
     shown = {server: set() for server in SERVERS}
 
@@ -22,15 +20,12 @@ def test_each_server_is_shown_its_own_token(tmp_path):
         app.router.add_get("/{path:.*}", answer)
         return app
 
-    async def main():
-        async with (
-            TestServer(app_of("agents")) as agent,
-            TestServer(app_of("hub")) as hub,
-            TestServer(app_of("prometheus")) as prometheus,
-        ):
-            urls = [str(server.make_url("")).rstrip("/") for server in (agent, hub, prometheus)]
-            http = {server: HttpConfig(authorization=Authorization(credentials=f"of-{server}")) for server in SERVERS}
-            await examine(tmp_path, *urls, http=ClientConfig(**http))
-
-    asyncio.run(main())
+    async with (
+        TestServer(app_of("agents")) as agent,
+        TestServer(app_of("hub")) as hub,
+        TestServer(app_of("prometheus")) as prometheus,
+    ):
+        urls = [str(server.make_url("")).rstrip("/") for server in (agent, hub, prometheus)]
+        http = {server: HttpConfig(authorization=Authorization(credentials=f"of-{server}")) for server in SERVERS}
+        await examine(tmp_path, *urls, http=ClientConfig(**http))
     assert shown == {server: {f"Bearer of-{server}"} for server in SERVERS}

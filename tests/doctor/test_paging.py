@@ -1,11 +1,9 @@
 """Tests of the checks of the delivery of pages. A fault that stops pages makes a check inert."""
 
-import asyncio
-
 import aiohttp
 import pytest
 
-from tests.doctor.scene import ROUTES, inert, pager, serving
+from tests.doctor.scene import ROUTES, alertmanager, inert, serving
 from zmon.doctor import Check, Login
 from zmon.doctor.paging import ask, checks
 from zmon.web.client import basic_auth
@@ -25,15 +23,11 @@ ANSWERS = {
 }
 
 
-def read_alertmanager(**changes):
+async def read_alertmanager(**changes):
     """Return what doctor reads from an Alertmanager with these answers."""
-
-    async def main():
-        answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
-        async with serving(answers) as url, aiohttp.ClientSession() as session:
-            return await ask(session, url)
-
-    return asyncio.run(main())
+    answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
+    async with serving(answers) as url, aiohttp.ClientSession() as session:
+        return await ask(session, url)
 
 
 def routes(**changes):
@@ -42,7 +36,7 @@ def routes(**changes):
 
 
 def test_armed_page_names_its_receiver():
-    results = checks(pager(), ["dlrm"], 3600.0)
+    results = checks(alertmanager(), ["dlrm"], 3600.0)
     assert inert(results) == {}
     assert "page ZmonStall" in [check.name for check in results]
     assert any("ends in receiver pager (pagerduty)" in check.result for check in results)
@@ -79,23 +73,23 @@ QUIET = {
 
 @pytest.mark.parametrize(("changes", "name", "part"), FAULTS.values(), ids=FAULTS)
 def test_fault_of_the_delivery_is_inert(changes, name, part):
-    assert part in inert(checks(pager(**changes), ["dlrm"], 3600.0))[name]
+    assert part in inert(checks(alertmanager(**changes), ["dlrm"], 3600.0))[name]
 
 
 @pytest.mark.parametrize("changes", QUIET.values(), ids=QUIET)
 def test_delivery_is_not_inert(changes):
-    assert inert(checks(pager(**changes), ["dlrm"], 3600.0)) == {}
+    assert inert(checks(alertmanager(**changes), ["dlrm"], 3600.0)) == {}
 
 
 def test_mute_interval_of_a_route_is_named():
     muted = with_route({"receiver": "pager", "matchers": ['severity="critical"'], "mute_time_intervals": ["weekend"]})
-    assert any("not always: weekend" in check.result for check in checks(pager(config=muted), [], 3600.0))
+    assert any("not always: weekend" in check.result for check in checks(alertmanager(config=muted), [], 3600.0))
 
 
 def test_route_of_a_job_without_receiver_is_inert():
     config = with_route({"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
-    assert inert(checks(pager(config=config), ["dlrm"], 3600.0)) == {}
-    results = inert(checks(pager(config=config), ["dlrm", "test-1"], 3600.0))
+    assert inert(checks(alertmanager(config=config), ["dlrm"], 3600.0)) == {}
+    results = inert(checks(alertmanager(config=config), ["dlrm", "test-1"], 3600.0))
     assert "of job test-1" in results["page ZmonStall"]
     assert "page ZmonAgentsAbsent" not in results
 
@@ -104,7 +98,7 @@ def test_page_about_no_job_is_not_that_of_a_job():
     """It has no label job_id, so a route for jobs does not take it."""
     config = with_route({"receiver": "pager", "match_re": {"job_id": ".+"}})
     config["route"]["routes"][2:] = [{"receiver": "nobody", "match": {"severity": "critical"}}]
-    results = inert(checks(pager(config=config), ["dlrm"], 3600.0))
+    results = inert(checks(alertmanager(config=config), ["dlrm"], 3600.0))
     assert "page ZmonAgentsAbsent" in results
     assert "page ZmonStall" not in results
 
@@ -114,24 +108,24 @@ def test_silence_over_every_page_is_inert():
         "id": "77", "endsAt": "2026-12-01T00:00:00Z", "comment": "maintenance",
         "matchers": [{"name": "severity", "value": "critical", "isRegex": False, "isEqual": True}],
     }  # fmt: skip
-    results = checks(pager(silences=(silence,)), ["dlrm"], 3600.0)
+    results = checks(alertmanager(silences=(silence,)), ["dlrm"], 3600.0)
     assert "silenced until 2026-12-01T00:00:00Z: maintenance" in inert(results)["page ZmonStall"]
     assert any("Expire silence 77" in check.next_step for check in results)
 
 
 def test_alertmanager_is_not_judged_just_after_the_start_of_prometheus():
-    results = checks(pager(watchdog=None), [], 14.0)
+    results = checks(alertmanager(watchdog=None), [], 14.0)
     assert inert(results) == {}
     assert results[0].armed is None
 
 
-def test_answers_of_alertmanager_are_read():
-    pager_or_check = read_alertmanager()
-    assert pager_or_check.config["route"] == {"receiver": "pager"}
-    assert pager_or_check.watchdog == ALERT["labels"]
-    assert [silence["id"] for silence in pager_or_check.silences] == ["2"]
-    assert (pager_or_check.sent, pager_or_check.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
-    assert read_alertmanager(_metrics=403).failed == {}
+async def test_answers_of_alertmanager_are_read():
+    state = await read_alertmanager()
+    assert state.config["route"] == {"receiver": "pager"}
+    assert state.watchdog == ALERT["labels"]
+    assert [silence["id"] for silence in state.silences] == ["2"]
+    assert (state.sent, state.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
+    assert (await read_alertmanager(_metrics=403)).failed == {}
 
 
 @pytest.mark.parametrize(
@@ -144,12 +138,12 @@ def test_answers_of_alertmanager_are_read():
         ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
     ],
 )
-def test_unexpected_answer_is_inert(changes, reason):
-    pager_or_check = read_alertmanager(**changes)
-    assert isinstance(pager_or_check, Check)
-    assert pager_or_check.armed is False
-    assert reason in pager_or_check.result
-    assert "--http-config" not in pager_or_check.result
+async def test_unexpected_answer_is_inert(changes, reason):
+    check = await read_alertmanager(**changes)
+    assert isinstance(check, Check)
+    assert check.armed is False
+    assert reason in check.result
+    assert "--http-config" not in check.result
 
 
 def test_password_goes_to_its_alertmanager_only(tmp_path):

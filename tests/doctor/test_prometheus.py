@@ -1,6 +1,5 @@
 """Tests of the checks of Prometheus: scraping, rule evaluation, and links in pages."""
 
-import asyncio
 from datetime import UTC, datetime
 
 import aiohttp
@@ -59,15 +58,11 @@ ANSWERS = {
 }
 
 
-def read_prometheus(**changes):
+async def read_prometheus(**changes):
     """Return what doctor reads from a Prometheus with these answers."""
-
-    async def main():
-        scripted = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
-        async with serving(scripted) as url, aiohttp.ClientSession() as session:
-            return await ask(session, url)
-
-    return asyncio.run(main())
+    scripted = ANSWERS | {f"/api/v1/{path.replace('_', '/')}": answer for path, answer in changes.items()}
+    async with serving(scripted) as url, aiohttp.ClientSession() as session:
+        return await ask(session, url)
 
 
 def group(**changes):
@@ -144,8 +139,8 @@ def test_link_to_a_directory_without_the_runbooks_is_inert(tmp_path):
     assert inert(checks(healthy(external_labels=labels), HOSTS)) == {}
 
 
-def test_answers_of_prometheus_are_read():
-    state = read_prometheus()
+async def test_answers_of_prometheus_are_read():
+    state = await read_prometheus()
     assert (state.now, state.up_seconds, state.config_loaded) == (NOW, 10.0, True)
     assert state.targets[0].scrape_url == "http://node-a:9780/metrics"
     assert state.groups[0].rules[1].name == "ZmonStall"
@@ -156,12 +151,9 @@ def test_answers_of_prometheus_are_read():
     assert (state.agent_hosts, state.hubs) == ({"node-a"}, {("zmon-hub", "hub:9781")})
 
 
-def test_unreachable_prometheus_is_inert():
-    async def main():
-        async with aiohttp.ClientSession() as session:
-            return await ask(session, "http://127.0.0.1:1")
-
-    check = asyncio.run(main())
+async def test_unreachable_prometheus_is_inert():
+    async with aiohttp.ClientSession() as session:
+        check = await ask(session, "http://127.0.0.1:1")
     assert (check.name, check.armed) == ("Prometheus", False)
     assert "Connection refused" in check.result
     assert "--prometheus" in check.next_step
@@ -178,8 +170,8 @@ def test_unreachable_prometheus_is_inert():
         ({"alertmanagers": "<html>"}, "cannot understand"),
     ],
 )
-def test_unexpected_answer_is_inert(changes, reason):
-    check = read_prometheus(**changes)
+async def test_unexpected_answer_is_inert(changes, reason):
+    check = await read_prometheus(**changes)
     assert isinstance(check, Check)
     assert check.armed is False
     assert reason in check.result

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 import yaml
 
-from zmon.doctor.routes import endings, holds, integrations, is_silenced, parse
+from zmon.doctor.routes import destinations, holds, integrations, is_silenced, parse
 
 CONFIG = """
 route:
@@ -66,18 +66,18 @@ def test_receivers_equal_the_answer_of_amtool(config, labels):
         ["amtool", "config", "routes", "test", f"--config.file={config}", *(f"{k}={v}" for k, v in labels.items())],
         capture_output=True, text=True, check=True, timeout=20,
     ).stdout.strip()  # fmt: skip
-    assert ",".join(end.receiver for end in endings(yaml.safe_load(CONFIG), labels)) == expected
+    assert ",".join(receiver.name for receiver in destinations(yaml.safe_load(CONFIG), labels)) == expected
 
 
 def test_mute_interval_of_a_route_is_returned():
-    (end,) = endings(yaml.safe_load(CONFIG), {"severity": "critical", "cluster": "west"})
-    assert end == ("night", ("weekend",))
+    (receiver,) = destinations(yaml.safe_load(CONFIG), {"severity": "critical", "cluster": "west"})
+    assert receiver == ("night", ("weekend",))
 
 
 def test_integrations_are_listed_by_receiver():
-    ways = integrations(yaml.safe_load(CONFIG))
-    assert ways["vision"] == ["slack"]
-    assert ways["orphans"] == ways["top"] == []
+    by_receiver = integrations(yaml.safe_load(CONFIG))
+    assert by_receiver["vision"] == ["slack"]
+    assert by_receiver["orphans"] == by_receiver["top"] == []
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""The `zmon` command: `main` has the group, one module per subcommand, and `render/` makes the terminal output."""
+"""The `zmon` command: the group in `main`, a module for each subcommand, and their terminal output in `render/`."""
 
 import zmon
 
-if not hasattr(zmon, "attach"):  # pip let another program replace zmon/__init__.py, or take it along when it left
+if not hasattr(zmon, "attach"):  # another distribution has replaced zmon/__init__.py, or deleted it when it was removed
     from zmon.doctor.installation import installed_distributions, package
 
     _CHECK = package(installed_distributions(), is_intact=False)

@@ -1,4 +1,4 @@
-"""`zmon act`: show the intents of the hub and their score, stop all acts at once, and take a stop away."""
+"""`zmon act`: show the intents of the hub and their score, stop all acts at once, and remove a stop."""
 
 from __future__ import annotations
 
@@ -95,4 +95,5 @@ def _user() -> str:
 
 
 def _not_written(data_dir: Path, error: OSError) -> UsageError:
+    """Return the error that is raised if a stop cannot be written or removed."""
     return UsageError(f"cannot write to {data_dir}", error.strerror or str(error), "Run it as the user of the daemon")

@@ -100,7 +100,7 @@ def agent(
         leases=leases,
         max_series=max_series,
         allowed_hosts=allowed_hosts,
-        web=listening.live,
+        web=listening.web_config,
     )
     serve("agent", listening, lambda: Agent(config).app(), config.reserved_files)
 

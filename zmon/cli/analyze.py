@@ -11,7 +11,8 @@ from rich.console import Console
 
 from zmon.cli.options import json_option
 from zmon.cli.render import show
-from zmon.cli.render.analysis import flight_document, flight_report, report, steps_document, what_if_table
+from zmon.cli.render.analysis import report, steps_document, what_if_table
+from zmon.cli.render.flight_records import flight_document, flight_report
 from zmon.cli.thresholds import detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError
@@ -28,8 +29,8 @@ from zmon.offline.analyze.pipeline import with_replayed_saving
 @click.argument("steps", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option(
     "--format",
-    "wanted",
-    type=click.Choice([each.value for each in Format]),
+    "format_name",
+    type=click.Choice([file_format.value for file_format in Format]),
     help="Format of the files. Default: the format that their content shows.",
 )
 @click.option("--job", metavar="ID", help="ID of the job to analyze. Required if the log has several jobs.")
@@ -38,7 +39,7 @@ from zmon.offline.analyze.pipeline import with_replayed_saving
 @detectors_option
 def analyze(
     steps: tuple[Path, ...],
-    wanted: str | None,
+    format_name: str | None,
     job: str | None,
     attempt: int | None,
     as_json: bool,
@@ -57,11 +58,11 @@ def analyze(
 
     Exit codes: 0 no findings, 1 findings, 2 misuse, 3 unknown (the files do not have enough data).
     """
-    selected = choose(steps, Format(wanted) if wanted else None)
-    files, form = selected.files, selected.format
-    if form is not Format.STEPS and (job is not None or attempt is not None):
-        raise UsageError("--job and --attempt select from a step log", f"the files are of the format {form}")
-    match form:
+    selected = choose(steps, Format(format_name) if format_name else None)
+    files = selected.files
+    if selected.format is not Format.STEPS and (job is not None or attempt is not None):
+        raise UsageError("--job and --attempt select from a step log", f"the files are of the format {selected.format}")
+    match selected.format:
         case Format.FLIGHT_RECORDER:
             exit_code = _analyze_flight_records(selected, as_json)
         case Format.STRAGGLER_ANALYSIS:
@@ -80,7 +81,7 @@ def _analyze_flight_records(selected: TraceFiles, as_json: bool) -> int:
     notes = [*map(plain, (*selected.notes, *dumps.notes))]
     analysis = analyze_dumps(dumps.ranks, job_id_of(selected.files[0]), notes)
     show(as_json, flight_document(analysis), flight_report(analysis))
-    return _exit_code(has_findings=bool(analysis.findings), conclusive=analysis.conclusive)
+    return _exit_code(has_findings=bool(analysis.findings), is_conclusive=analysis.conclusive)
 
 
 def _analyze_steps(
@@ -97,7 +98,7 @@ def _analyze_steps(
     `trace`: the pipeline trace that the log is from. If it can be replayed, its what-ifs are printed too. Raises
     click.UsageError if the log has no such attempt.
     """
-    log.notes = [plain(note) for note in (*notes, *log.notes)]  # they repeat names of files
+    log.notes = [plain(note) for note in (*notes, *log.notes)]  # names of files in them may have control characters
     attempts = [play(log, number, detectors) for number in log.attempts() if attempt in (None, number)]
     if not attempts:
         numbers = ", ".join(map(str, log.attempts()))
@@ -113,10 +114,11 @@ def _analyze_steps(
         tables = [what_if_table(trace.what_ifs, trace.workers)]
     document = {**steps_document(log, attempts), **what_if_document}
     show(as_json, document, report(log, attempts, Console().width, tables))
-    return _exit_code(has_findings=bool(spans), conclusive=is_conclusive(log, attempts))
+    return _exit_code(has_findings=bool(spans), is_conclusive=is_conclusive(log, attempts))
 
 
-def _exit_code(*, has_findings: bool, conclusive: bool) -> int:
+def _exit_code(*, has_findings: bool, is_conclusive: bool) -> int:
+    """Return the exit code of the command, as its help lists them."""
     if has_findings:
         return 1
-    return 0 if conclusive else 3
+    return 0 if is_conclusive else 3

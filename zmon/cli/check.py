@@ -14,7 +14,7 @@ from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.schema.http_config import HttpConfig
 from zmon.web import client, http_client
 
-_TIMEOUT_SECONDS = 1.5  # a scheduler waits for this program; starting Python takes the rest of two seconds
+_TIMEOUT_SECONDS = 1.5  # the scheduler waits two seconds for this program, and Python takes a part of them to start
 
 
 @click.command()

@@ -16,23 +16,23 @@ import click
 
 from zmon.errors import LABORATORY_DISTRIBUTION, UsageError
 
-_NAMESAKES = (  # each has the name of its module
+_NAMESAKES = (  # commands whose function has the name of its module
     "act", "agent", "analyze", "check", "completion", "dashboard", "demo", "doctor", "ends", "hub", "incident", "mcp",
     "notify", "status", "steps", "top", "up",
 )  # fmt: skip
-_OWN_COMMANDS = {  # name → module in this package, and the command in it
-    **{name: f"{name}:{name}" for name in _NAMESAKES},
-    **{name: f"{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
+_OWN_COMMANDS = {  # name → "module:function", as in an entry point
+    **{name: f"zmon.cli.{name}:{name}" for name in _NAMESAKES},
+    **{name: f"zmon.cli.{name}:{name}_command" for name in ("compare", "predict", "run", "watch")},
 }
 LABORATORY_COMMANDS = ("scaling", "bench-comm", "bench-peak", "drill")
-_GROUP = "zmon.commands"  # of entry points
+_GROUP = "zmon.commands"  # the group of the laboratory's entry points
 
 
 class Commands(Mapping[str, click.Command]):
     """All subcommands by name."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, click.Command] = {}
+        self._loaded: dict[str, click.Command] = {}  # those whose module has been imported, by name
 
     def __getitem__(self, name: str) -> click.Command:
         """Return a command, and import its module if this is the first use.
@@ -45,10 +45,9 @@ class Commands(Mapping[str, click.Command]):
                 why = f"the package {LABORATORY_DISTRIBUTION} has this command"
                 next_step = f"Install it with {sys.executable} -m pip install, as in docs/deploy/packages.md"
                 raise UsageError(f"zmon {name} is not installed", why, next_step)
-            is_own = name not in LABORATORY_COMMANDS
-            place = f"zmon.cli.{_OWN_COMMANDS[name]}" if is_own else _entry_points()[name]
-            module, _, attribute = place.partition(":")
-            command: click.Command = getattr(import_module(module), attribute)
+            origin = _entry_points()[name] if name in LABORATORY_COMMANDS else _OWN_COMMANDS[name]
+            module, _, function = origin.partition(":")
+            command: click.Command = getattr(import_module(module), function)
             for parameter in command.params:
                 if isinstance(parameter, click.Option):
                     parameter.show_envvar = True
@@ -69,7 +68,7 @@ class Commands(Mapping[str, click.Command]):
 
 @cache
 def _entry_points() -> Mapping[str, str]:
-    """Return the commands of the laboratory, if it is installed: name → module, and the command in it."""
-    from importlib.metadata import entry_points  # with its packages 4 ms, and no other command needs it
+    """Return the commands of the laboratory, if it is installed: name → "module:function"."""
+    from importlib.metadata import entry_points  # takes 4 ms to import, and no other command needs it
 
     return {point.name: point.value for point in entry_points(group=_GROUP) if point.name in LABORATORY_COMMANDS}

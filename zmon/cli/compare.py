@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 import msgspec
@@ -42,23 +43,31 @@ def compare_command(
     gates = [Gate.parse(text) for text in fail_on]
     first, second = (series(source, steps_of(source, data_dir, job)) for source in (before, after))
     changes = [*compare(first, second), *compare_gauges(first, second)]
-    results = [gate.judge(changes) for gate in gates]
+    results = [_Result(gate, *gate.judge(changes)) for gate in gates]
     if as_json:
-        click.echo(msgspec.json.encode(document(first, second, changes, [*zip(gates, results, strict=True)])).decode())
+        click.echo(msgspec.json.encode(_document(first, second, changes, results)).decode())
     else:
         Console(markup=False).print(report(first, second, changes), soft_wrap=False)
-        for passed, line in results:
-            click.echo(f"{'ok' if passed else 'failed' if passed is False else 'unknown'}: {line}")
-    if any(passed is False for passed, _ in results):
+        words = {True: "ok", False: "failed", None: "unknown"}
+        for result in results:
+            click.echo(f"{words[result.passed]}: {result.why}")
+    passed = [result.passed for result in results]
+    if False in passed:
         sys.exit(1)
     step_time = changes[0]
-    unknown = any(passed is None for passed, _ in results) if results else step_time.result == "unknown"
-    sys.exit(3 if unknown else 0)
+    is_unknown = None in passed if results else step_time.result == "unknown"
+    sys.exit(3 if is_unknown else 0)
 
 
-def document(
-    before: Series, after: Series, changes: Sequence[Change], results: Sequence[tuple[Gate, tuple[bool | None, str]]]
-) -> dict[str, object]:
+class _Result(NamedTuple):
+    """The result of one threshold of --fail-on."""
+
+    gate: Gate
+    passed: bool | None  # None: unknown
+    why: str
+
+
+def _document(before: Series, after: Series, changes: Sequence[Change], results: list[_Result]) -> dict[str, object]:
     """Return what `--json` prints."""
     return {
         "schema": 1,
@@ -75,5 +84,5 @@ def document(
         ],
         "differ": conditions(before, after),
         "changes": changes,
-        "fail_on": [{"threshold": str(gate), "passed": passed, "why": why} for gate, (passed, why) in results],
+        "fail_on": [{"threshold": str(gate), "passed": passed, "why": why} for gate, passed, why in results],
     }

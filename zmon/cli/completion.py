@@ -19,8 +19,8 @@ from zmon.client import Hub
 from zmon.errors import ZmonError
 
 _REQUEST_SECONDS = 1.0
-_PROCESS_SECONDS = 1.5  # then the process ends: the resolution of the hub's name has no timeout
-_ID = re.compile(r"[A-Za-z0-9._-]+")  # nothing else gets into a command line: an id may come from another host
+_PROCESS_SECONDS = 1.5  # after this time the process ends, because the resolution of the hub's name has no timeout
+_ID = re.compile(r"[A-Za-z0-9._-]+")  # an id may come from another host, so it must have no character of a shell
 
 
 @click.command()

@@ -31,25 +31,26 @@ def read(path: Path, commands: Commands) -> dict[str, dict[str, Any]]:
         raise UsageError(f"cannot use {path}", "it is not a YAML mapping", "Write for example `hub: {port: 9999}`")
     try:
         return {
-            name: _defaults(name, flags, _look_up(commands, name))
-            for name, flags in loaded.items()
+            name: _defaults(name, options, _look_up(commands, name))
+            for name, options in loaded.items()
             if not commands.is_missing(name)
         }
     except ValueError as error:
         raise UsageError(f"cannot use {path}", str(error)) from error
 
 
-def _defaults(name: str, flags: Any, command: click.Command) -> dict[str, Any]:
+def _defaults(name: str, values_by_key: Any, command: click.Command) -> dict[str, Any]:
     """Return the defaults of one subcommand. `ready-file` and `ready_file` are the same option.
 
     Thresholds stay a mapping. Raises ValueError.
     """
-    if not isinstance(flags, dict | None):
-        raise ValueError(f"{name} takes a mapping of options, not {flags!r}; write for example `hub: {{port: 9999}}`")
+    if not isinstance(values_by_key, dict | None):
+        example = "write for example `hub: {port: 9999}`"
+        raise ValueError(f"{name} takes a mapping of options, not {values_by_key!r}; {example}")
     options = [option for option in command.params if isinstance(option, click.Option)]
     by_flag = {flag.removeprefix("--"): option for option in options for flag in option.opts}
     defaults: dict[str, Any] = {}
-    for key, value in (flags or {}).items():
+    for key, value in (values_by_key or {}).items():
         option = _look_up(by_flag, str(key).replace("_", "-"))
         if isinstance(option.type, Settings) and isinstance(value, dict):
             defaults[str(option.name)] = value
@@ -64,6 +65,7 @@ def _defaults(name: str, flags: Any, command: click.Command) -> dict[str, Any]:
 
 
 def _look_up(by_name: Mapping[str, T], name: Any) -> T:
+    """Return the command or option of this name. Raises ValueError with all names if there is none."""
     if name not in by_name:
         raise ValueError(f"unknown key {name!r}; the keys are {', '.join(sorted(by_name))}")
     return by_name[name]

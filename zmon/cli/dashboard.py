@@ -19,8 +19,8 @@ from zmon.web.http_client import read_http_config
 from zmon.web.tls import load_certificate
 
 
-def _checked(path: Path) -> Path:
-    """Return the path of a file that the dashboard can use. Raises UsageError."""
+def _valid_http_config(path: Path) -> Path:
+    """Return the path if the dashboard can use the file. Raises UsageError if it cannot."""
     config = read_http_config(path, *OF_DASHBOARD)
     sections = [section.tls_config for section in (config.hub, config.prometheus) if section]
     if any(tls and tls.server_name for tls in sections):
@@ -34,7 +34,7 @@ def _checked(path: Path) -> Path:
 @options.port_option(StackConfig.dashboard_port)
 @options.url_option("--hub", "ZMON_HUB_URL", "the hub", options.HUB_URL, of_stack=False)
 @options.url_option("--prometheus", "ZMON_PROMETHEUS_URL", "Prometheus", options.PROMETHEUS_URL, of_stack=False)
-@options.file_option("--http-config", "http_config", VARIABLE, _checked, options.HTTP_CONFIG_HELP)
+@options.file_option("--http-config", "http_config", VARIABLE, _valid_http_config, options.HTTP_CONFIG_HELP)
 @click.option(
     "--certificate",
     envvar="ZMON_DASHBOARD_CERTIFICATE",
@@ -61,11 +61,10 @@ def dashboard(
     os.environ.update(ZMON_HUB_URL=hub, ZMON_PROMETHEUS_URL=prometheus)
     if http_config:
         os.environ[VARIABLE] = str(http_config)
-    # By default Streamlit collects garbage after each refresh of each viewer, which takes half of a page's time.
     flags = {
         "server.port": port, "server.address": bind, "server.headless": "true",
         "server.fileWatcherType": "none", "browser.gatherUsageStats": "false", "client.toolbarMode": "minimal",
-        "runner.postScriptGC": "false",
+        "runner.postScriptGC": "false",  # garbage collection after each refresh of each viewer takes half of its time
     }  # fmt: skip
     if certificate:
         flags |= {"server.sslCertFile": str(certificate[0]), "server.sslKeyFile": str(certificate[1])}

@@ -29,8 +29,9 @@ from zmon.stack import Stack, StackConfig
 from zmon.stack.demo import DemoConfig, trainer_part
 from zmon.stack.part import Part
 
-_TRAINING_PARAMETERS = ("ranks", "data", "data_dir")
-DIAGNOSIS_SECONDS = 2.0  # this long after the trainer failed, the hub has published its finding
+_TRAINING_PARAMETERS = ("ranks", "data", "data_dir")  # a replay has no use for them
+_POLL_SECONDS = 1.0  # between two requests to the hub
+_DIAGNOSIS_SECONDS = 2.0  # from the failure of the trainer until the hub has published its finding
 
 
 @click.command()
@@ -111,8 +112,8 @@ async def _train(config: StackConfig, job: DemoConfig, console: Console) -> bool
 class DemoEnd(NamedTuple):
     """The end of a demo: whether all parts were healthy, and the last views of its job and of its findings."""
 
-    is_healthy: bool  # of the parts, only the trainer is checked after Ctrl-C
-    job: JobView | None
+    is_healthy: bool  # after Ctrl-C, only the trainer has been checked
+    job: JobView | None  # None: the hub has not seen it
     findings: list[Finding]
 
 
@@ -123,32 +124,30 @@ async def _follow(
     job: JobView | None = None
     findings: list[Finding] = []
     relay = Relay(trainer.log, console)
-    shown = ""
-    succeeded = True
-    ended = False
+    line = ""
+    has_ended = has_failed = False
     assert trainer.process is not None
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
         while not stop.is_set():
             relay.show()
             with contextlib.suppress(Unreachable):  # the stack restarts the hub and prints a message
-                jobs = await hub.jobs()
-                job = next((j for j in jobs.jobs if j.job_id == config.job_id), job)
+                views = (await hub.jobs()).jobs
+                job = next((view for view in views if view.job_id == config.job_id), job)
                 findings = [*(await hub.findings(config.job_id)).findings]
-            shown = _show(console, job, findings, shown)
-            if ended:
-                succeeded = trainer.process.returncode == 0
+            line = _show_progress(console, job, findings, line)
+            if has_ended:
+                has_failed = trainer.process.returncode != 0
                 break
-            ended = trainer.process.returncode is not None
-            if ended and trainer.process.returncode:
-                await asyncio.sleep(DIAGNOSIS_SECONDS)  # then ask the hub once more
+            has_ended = trainer.process.returncode is not None  # then the hub is asked once more
+            if trainer.process.returncode:
+                await asyncio.sleep(_DIAGNOSIS_SECONDS)
             elif config.seconds is not None and time.monotonic() - started_at >= config.seconds:
                 break
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(stop.wait(), 1.0)
+            await unless_stopped(asyncio.sleep(_POLL_SECONDS), stop)
     if sys.stdout.isatty():
         console.print()
     relay.show()
-    if not succeeded:
+    if has_failed:
         _print_failure(trainer, relay, console)
         return DemoEnd(False, job, findings)
     unhealthy = [] if stop.is_set() else await stack.unhealthy()
@@ -158,7 +157,7 @@ async def _follow(
 
 
 def _print_failure(trainer: Part, relay: Relay, console: Console) -> None:
-    """Print how the trainer ended, after the end of its log if it has not said why itself."""
+    """Print how the trainer ended. If it has printed no message of its own, print the end of its log first."""
     assert trainer.process is not None
     if not relay.num_lines:
         console.print(trainer.last_lines(), highlight=False)
@@ -174,7 +173,7 @@ class Relay:
         self.num_lines = 0  # lines printed so far
 
     def show(self) -> None:
-        """Print the new complete lines. An incomplete last line is printed by a later call."""
+        """Print the messages among the new lines. A last line without its end is left to a later call."""
         with self._log.open("rb") as file:
             file.seek(self._offset)
             text = file.read()
@@ -186,7 +185,8 @@ class Relay:
                 self.num_lines += 1
 
 
-def _show(console: Console, job: JobView | None, findings: list[Finding], previous_line: str) -> str:
+def _show_progress(console: Console, job: JobView | None, findings: list[Finding], previous_line: str) -> str:
+    """Show the progress line, and return it: in place on a terminal, otherwise only if it has changed."""
     line = progress_line(job, findings)
     if sys.stdout.isatty():
         print(f"\r\x1b[2K{line[: console.width - 1]}", end="", flush=True)

@@ -27,6 +27,6 @@ def ends(job_id: str | None, days: float | None, limit: int, hub: HubOptions, as
 
     Exit codes: 0 listed, 1 the hub does not answer, 2 misuse.
     """
-    seconds = -1.0 if days is None else days * _DAY_SECONDS
+    seconds = -1.0 if days is None else days * _DAY_SECONDS  # -1: all that the hub remembers
     answer = Hub(hub.url, http=hub.http).ends(job_id, seconds=seconds, limit=limit)
     show(as_json, answer, ends_text(answer, job_id, days))

@@ -101,18 +101,18 @@ def hub(
     """Run the hub: diagnose the jobs and publish findings."""
     http = http or ClientConfig()
     scheme = "https" if http.agents is not None and http.agents.tls_config is not None else "http"
-    words = [*options.comma_separated(agents), *(f"file:{path}" for path in options.comma_separated(agents_file))]
+    targets = [*options.comma_separated(agents), *(f"file:{path}" for path in options.comma_separated(agents_file))]
     if agents_kubernetes:
-        words.append(f"kubernetes:{agents_kubernetes}")
-    if not (words or agents or agents_file):
-        words = [options.AGENT_URL]
-    urls, sources = discovery.agents(words, scheme, http.prometheus)
+        targets.append(f"kubernetes:{agents_kubernetes}")
+    if not (targets or agents or agents_file):  # an option that names no agent, such as --agents ",", is an error
+        targets = [options.AGENT_URL]
+    urls, sources = discovery.agents(targets, scheme, http.prometheus)
     if listening.check_config:
-        _check(sources)
+        _check_files(sources)
         for recipient in recipients or ():
             AppriseService(recipient)
     else:
-        with contextlib.suppress(OSError):  # the hub says itself what it cannot write, and works without
+        with contextlib.suppress(OSError):  # a hub that cannot write works, and reports what it cannot write
             next_step = "End it first, or choose another one with --data-dir"
             lock_directory(data_dir, "hub.lock", "another zmon hub is running", next_step)
     limit_cycle_searches()
@@ -128,21 +128,22 @@ def hub(
         peaks=read_peaks(peaks) if peaks else {},
         recipients=recipients or (),
         policy=policy,
-        web=listening.live,
+        web=listening.web_config,
         http=http.agents,
     )
     serve("hub", listening, lambda: Hub(config).app(), config.reserved_files)
 
 
 def _shard(text: str) -> Shard | None:
+    """Return the shard that the option names, such as `0/4`; None for "". Raises UsageError."""
     try:
         return parse(text) if text else None
     except ValueError as error:
         raise UsageError(f"--shard: {error}") from error
 
 
-def _check(sources: Iterable[TargetSource]) -> None:
-    """Read the files of agents once. Raises UsageError."""
+def _check_files(sources: Iterable[TargetSource]) -> None:
+    """Read each file that lists agents. Raises UsageError if one is wrong."""
     for source in sources:
         if isinstance(source, FileTargets):
             try:

@@ -55,7 +55,7 @@ class _Incidents(NamedTuple):
 
     summaries: list[IncidentSummary]  # newest first
     read: Callable[[IncidentSummary], tuple[Capsule, str]]  # returns the capsule and the location of the report
-    origin: str
+    origin: str  # the place, for a message
 
 
 def _all_incidents(hub: HubOptions) -> _Incidents:
@@ -79,11 +79,11 @@ def _all_incidents(hub: HubOptions) -> _Incidents:
         return _Incidents([*client.incidents().incidents], from_hub, f"from the hub at {client.url}")
     except Unreachable as error:
         try:
-            os.listdir(stored.root)  # noqa: PTH208
+            os.listdir(stored.root)  # noqa: PTH208 - a folder that cannot be read would look empty
         except FileNotFoundError:
             pass  # no hub has run here
-        except OSError as denied:
-            why = denied.strerror or str(denied)
+        except OSError as refusal:
+            why = refusal.strerror or str(refusal)
             raise UsageError(f"{error}; cannot read {stored.root}", why, "Run zmon as the user of the hub") from error
         return _Incidents(stored.summaries(), from_disk, f"{error}; read from {stored.root} instead")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -17,6 +18,7 @@ COMMANDS = Commands()
 
 
 def _load_config(context: click.Context, _: click.Parameter, path: Path | None) -> None:
+    """Use the configuration file, if there is one, for the defaults of all options."""
     if path is not None:
         context.obj = path  # zmon up and zmon demo pass it to the daemons that they start
         defaults = config.read(path, COMMANDS)
@@ -58,7 +60,7 @@ def main() -> None:
     except click.exceptions.Exit as leave:
         sys.exit(leave.exit_code)
     except click.Abort:
-        sys.exit(130)
+        sys.exit(128 + signal.SIGINT)
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         _fail(f"{error.format_message()} See {context.command_path if context else 'zmon'} --help", 2)
@@ -71,7 +73,7 @@ def main() -> None:
 
 
 def _fail(line: str, exit_code: int) -> NoReturn:
-    """Print the line, with the paths that pages of docs/ have on this machine, and exit."""
+    """Print a line on stderr, with the paths that pages of docs/ have on this machine, and exit."""
     from zmon.stack import manual
 
     click.echo(f"zmon: {manual.with_paths(line)}", err=True)

@@ -13,8 +13,8 @@ from zmon.notify import AppriseService, Recipient, read_recipients
 from zmon.notify.notices import ACTS, ENDS, FINDINGS, Notice
 from zmon.schema.ended_launch import DONE
 
-BODY = "This is a test of zmon notify. No job has ended."
-TEST = Notice("test", ENDS, "test", {}, "zmon: a test", BODY, outcome=DONE)
+_BODY = "This is a test of zmon notify. No job has ended."
+_TEST_NOTICE = Notice(id="test", kind=ENDS, job_id="test", labels={}, title="zmon: a test", body=_BODY, outcome=DONE)
 
 
 @click.command()
@@ -29,10 +29,10 @@ def notify(file: Path, is_test: bool) -> None:
     services = {recipient.name: AppriseService(recipient) for recipient in recipients}
     failed = False
     for recipient in recipients:
-        result = _wishes(recipient)
+        result = _wanted_notices(recipient)
         if is_test:
             began = time.monotonic()
-            reason = services[recipient.name].send(TEST)
+            reason = services[recipient.name].send(_TEST_NOTICE)
             failed = failed or bool(reason)
             result = f"not sent: {reason}" if reason else f"sent in {time.monotonic() - began:.1f} s"
         click.echo(f"{recipient.name}: {result}")
@@ -40,7 +40,7 @@ def notify(file: Path, is_test: bool) -> None:
         sys.exit(1)
 
 
-def _wishes(recipient: Recipient) -> str:
+def _wanted_notices(recipient: Recipient) -> str:
     """Return the notices that a recipient wants, and the jobs that they are about, as a line."""
     labels = [f"{name}={value}" for name, value in recipient.labels.items()]
     kinds = []

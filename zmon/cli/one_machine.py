@@ -1,24 +1,16 @@
-"""The options and functions that `zmon up` and `zmon demo` share: stop signals, and messages of the stack."""
+"""The options and functions that `zmon up` and `zmon demo` share: the stack, its messages, and signals that stop it."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import click
 from rich.console import Console
 
-from zmon.cli.options import (
-    act_option,
-    box_dir_option,
-    data_dir_option,
-    grouped_options,
-    host_option,
-    notify_file_option,
-)
+from zmon.cli import options
 from zmon.hub.acts import read_policy
 from zmon.notify import read_recipients
 from zmon.stack import StackConfig
@@ -33,6 +25,7 @@ def _stack_config(
     notify_file: Path | None,
     act_file: Path | None,
 ) -> StackConfig:
+    """Return the configuration of the stack: the values of its options, and the file of `--config`."""
     config_file = click.get_current_context().obj
     return StackConfig(
         data_dir, box_dir, host, webhook, webhook_warnings,
@@ -41,7 +34,7 @@ def _stack_config(
 
 
 def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
-    """Return a function that returns an absolute path once `read` accepts the file: a mistake ends this command."""
+    """Return a function that returns the absolute path of a file. It raises what `read` raises for a wrong file."""
 
     def check(path: Path) -> Path:
         read(path.resolve())
@@ -50,12 +43,12 @@ def _valid(read: Callable[[Path], object]) -> Callable[[Path], Path]:
     return check
 
 
-stack_options = grouped_options(
+stack_options = options.grouped_options(
     "config",
     _stack_config,
-    data_dir_option,
-    box_dir_option,
-    host_option,
+    options.data_dir_option,
+    options.box_dir_option,
+    options.host_option,
     click.option(
         "--webhook", envvar="ZMON_WEBHOOK", metavar="URL", help="URL of the webhook that Alertmanager sends alerts to."
     ),
@@ -65,8 +58,8 @@ stack_options = grouped_options(
         metavar="URL",
         help="URL of the webhook for alerts of severity warning. Default: the URL of --webhook.",
     ),
-    notify_file_option("notify_file", _valid(read_recipients)),
-    act_option("act_file", _valid(read_policy)),
+    options.notify_file_option("notify_file", _valid(read_recipients)),
+    options.act_option("act_file", _valid(read_policy)),
 )
 
 
@@ -78,7 +71,7 @@ def stop_event() -> asyncio.Event:
     return stop
 
 
-async def unless_stopped(work: Any, stop: asyncio.Event) -> None:
+async def unless_stopped(work: Awaitable[object], stop: asyncio.Event) -> None:
     """Wait for the work; cancel it when `stop` is set."""
     task, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     await asyncio.wait((task, stopped), return_when=asyncio.FIRST_COMPLETED)

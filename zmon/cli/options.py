@@ -30,7 +30,7 @@ PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 def grouped_options(
     name: str, make: Callable[..., object], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Callable[..., None]]:
-    """Return a decorator that adds options to a command, which gets their values as one argument: `make(values)`."""
+    """Return a decorator that adds options to a command, which gets what `make` returns for them as argument `name`."""
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -38,7 +38,7 @@ def grouped_options(
             grouped = {parameter: values.pop(parameter) for parameter in signature(make).parameters}
             command(**values, **{name: make(**grouped)})
 
-        for option in reversed(options):
+        for option in reversed(options):  # as Python applies decorators: the help has them in the given order
             with_group = option(with_group)
         return with_group
 
@@ -57,6 +57,7 @@ data_dir_option = click.option(
 
 
 def _box_dir(context: click.Context, option: click.Parameter, path: Path | None) -> Path | None:
+    """Return the absolute path of a directory that can have boxes. Raises click.BadParameter."""
     if path is None:
         return None
     try:
@@ -93,16 +94,18 @@ insecure_public_option = click.option(
 )
 
 
-def file_option(flag: str, name: str, variable: str, read: Callable[[Path], object], help_: str) -> Callable[[FC], FC]:
-    """Return an option that takes the path of a file, whose value is what `read` returns for it."""
+def file_option(
+    flag: str, name: str, variable: str, read: Callable[[Path], object], help_text: str
+) -> Callable[[FC], FC]:
+    """Return an option that takes the path of a file. Its value is what `read` returns for the file."""
     return click.option(
         flag,
         name,
         envvar=variable,
         type=click.Path(path_type=Path, dir_okay=False),
-        callback=lambda context, option, path: path and read(path),
+        callback=lambda context, option, path: None if path is None else read(path),
         metavar="FILE",
-        help=help_,
+        help=help_text,
     )
 
 
@@ -119,16 +122,16 @@ agents_kubernetes_option = click.option(
 
 def notify_file_option(name: str, read: Callable[[Path], object] = read_recipients) -> Callable[[FC], FC]:
     """Return the option `--notify-file`, whose value is what `read` returns for the file."""
-    help_ = "File with the recipients of notices about ends of launches and findings: docs/notices.md."
-    return file_option("--notify-file", name, "ZMON_NOTIFY_FILE", read, help_)
+    help_text = "File with the recipients of notices about ends of launches and findings: docs/notices.md."
+    return file_option("--notify-file", name, "ZMON_NOTIFY_FILE", read, help_text)
 
 
 def act_option(name: str, read: Callable[[Path], object]) -> Callable[[FC], FC]:
     """Return the option `--act`, whose value is what `read` returns for the file."""
-    help_ = (
+    help_text = (
         "File with the rules about what zmon does about findings. Rules observe unless they say otherwise: docs/act.md."
     )
-    return file_option("--act", name, "ZMON_ACT", read, help_)
+    return file_option("--act", name, "ZMON_ACT", read, help_text)
 
 
 def comma_separated(text: str) -> tuple[str, ...]:
@@ -148,20 +151,20 @@ allowed_hosts_option = click.option(
 
 
 def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Callable[[FC], FC]:
-    """Return an option with the URL of a part. `of_stack`: without a value the command looks it up with `stack_url`."""
-    otherwise = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
+    """Return an option with the URL of a part. `of_stack`: without it the command looks the URL up with `stack_url`."""
+    rule = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
     return click.option(
         flag,
         envvar=variable,
         default=None if of_stack else default,
         show_default=not of_stack,
         metavar="URL",
-        help=f"URL of {part}.{otherwise}",
+        help=f"URL of {part}.{rule}",
     )
 
 
 def stack_url(data_dir: Path, name: str) -> str | None:
-    """Return the URL of a part of the stack that runs on this machine, or None."""
+    """Return the URL of a part of the stack that `zmon up` runs on this machine; None if none runs."""
     try:
         return str(json.loads((data_dir / "stack.json").read_text())[name])
     except (OSError, ValueError, KeyError):
@@ -176,7 +179,7 @@ HTTP_CONFIG_HELP = (
 
 
 def http_config_option(server: Server) -> Callable[[FC], FC]:
-    """Return the option of a command that asks one kind of server. Its value is that section of the file."""
+    """Return the option `--http-config` of a command that asks one kind of server. Its value is one HttpConfig."""
 
     def read(path: Path) -> object:
         return getattr(read_http_config(path, server), server)
@@ -185,10 +188,12 @@ def http_config_option(server: Server) -> Callable[[FC], FC]:
 
 
 def http_configs_option(*servers: Server) -> Callable[[FC], FC]:
-    """Return the option of a command whose value has all sections. `servers`: those that a file without any is for."""
-    return file_option(
-        "--http-config", "http", VARIABLE, lambda path: read_http_config(path, *servers), HTTP_CONFIG_HELP
-    )
+    """Return the option `--http-config` of a command that asks these servers. Its value is a ClientConfig."""
+
+    def read(path: Path) -> object:
+        return read_http_config(path, *servers)
+
+    return file_option("--http-config", "http", VARIABLE, read, HTTP_CONFIG_HELP)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -210,7 +215,7 @@ class HubOptions:
 
     @property
     def url(self) -> str:
-        """The URL of the hub. That of the stack on this machine is looked up each time: it may start later."""
+        """The URL of the hub. Without --hub it is looked up each time, because `zmon up` may start later."""
         return self.hub or stack_url(self.data_dir, "hub") or HUB_URL
 
 

@@ -73,7 +73,8 @@ def predict_command(
     model = fit(curve.points, OPS, measured, ranks_per_host)
     if isinstance(model, Unknown):
         raise UsageError(f"cannot predict {name}", model.reason, "Record more sizes with zmon scaling --baseline NAME")
-    per_rank = batch_per_rank or round(curve.points[0].samples / curve.points[0].ranks)
+    smallest = curve.points[0]
+    per_rank = batch_per_rank or round(smallest.samples / smallest.ranks)
     sizes = predict_sizes(model, [(n, batch or n * per_rank) for n in parse_sizes("--ranks", ranks)], what_ifs)
     answer = {"schema": 1, "name": name, "sizes": [size_row(size) for size in sizes]}
     show(as_json, answer, prediction_table(curve, sizes, what_ifs, model))

@@ -1,4 +1,4 @@
-"""`zmon demo --replay`: show a recorded job on the pages, and what the hub finds out about it."""
+"""`zmon demo --replay`: play a recorded job to the hub, and print the findings of the hub."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from zmon.stack import Stack, StackConfig
 from zmon.stack.replay import load
 from zmon.stack.replay.stack import ReplayStack
 
-_ASK_SECONDS = 0.5
+_POLL_SECONDS = 0.5  # between two requests to the hub
 
 
 def play(name: str, config: StackConfig, seconds: float | None) -> None:
-    """Play a recording until Ctrl-C, or for so many seconds. Raises UsageError for an unknown name, PartFailed.
+    """Play a recording until Ctrl-C, or for so many seconds. Raises UsageError for an unknown name, and PartFailed.
 
-    Everything is in a directory of its own, so that what was recorded is never taken for something of this machine.
+    All data is in a temporary directory, so that it never mixes with data of this machine.
     """
     recording = load(name)
     console = Console(markup=False)
@@ -70,4 +70,4 @@ async def _show_findings(stack: Stack, job_id: str, console: Console, stop: asyn
                     lines = finding_lines(finding, job_id=job_id)
                     console.print("\n".join(lines), highlight=False, soft_wrap=True)
                     printed.add(finding.id)
-            await unless_stopped(asyncio.sleep(_ASK_SECONDS), stop)
+            await unless_stopped(asyncio.sleep(_POLL_SECONDS), stop)

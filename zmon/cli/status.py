@@ -6,23 +6,25 @@ import asyncio
 import contextlib
 import sys
 import time
+from collections.abc import Sequence
 
 import click
-import msgspec
-from rich.console import Console
+from rich.console import Group, RenderableType
 from rich.text import Text
 
 from zmon.cli.completion import job_ids
 from zmon.cli.options import HubOptions, hub_options, json_option
+from zmon.cli.render import show
 from zmon.cli.render.plan import plan_table
 from zmon.cli.render.status import status_table
 from zmon.cli.render.time_account import time_table
 from zmon.client import AsyncHub
 from zmon.errors import NotServed, Unreachable, ZmonError
-from zmon.schema.api import FindingList, JobList, PlanTable
-from zmon.schema.job import unseen
+from zmon.schema.api import JobList, PlanTable
+from zmon.schema.finding import Finding
+from zmon.schema.job import JobView, unseen
 
-UNKNOWN = 3  # exit code: the state of the job, or of all jobs, is unknown
+_FINDINGS, _UNKNOWN = 1, 3  # exit codes, as the help lists them
 
 
 @click.command()
@@ -44,45 +46,60 @@ def status(hub: HubOptions, job_id: str | None, as_json: bool) -> None:
     no agent answers the hub, or the hub does not know the job).
     """
     client = AsyncHub(hub.url, http=hub.http, timeout=3.0)
-
-    async def ask() -> tuple[JobList, FindingList, PlanTable | None]:
-        async with client:
-            jobs = await client.jobs()
-            findings = await client.findings(job_id, active=True)
-            plan = None
-            if job_id:
-                with contextlib.suppress(NotServed):  # the hub knows no ranks of it
-                    plan = await client.plan(job_id)
-            return jobs, findings, plan
-
     try:
-        jobs, findings, plan = asyncio.run(ask())
+        answer, findings, plan = asyncio.run(_ask(client, job_id))
     except Unreachable as error:
         hint = "" if error.next_step else ". Is the hub running? Set its URL with --hub"
         click.echo(f"zmon: {' '.join(unseen(hub_error=f'{error}{hint}'))}", err=True)
-        sys.exit(UNKNOWN)
-    shown = [job for job in jobs.jobs if job_id in (None, job.job_id)]
-    if job_id and not shown and not findings.findings:
-        click.echo(f"zmon: {_unknown_job(job_id, client.url, jobs.blind)}", err=True)
-        sys.exit(UNKNOWN)
-    if as_json:
-        agents = {"num_agents": jobs.num_agents, "num_agents_answering": jobs.num_agents_answering}
-        about_hub = {"schema": 1, "blind": jobs.blind, "as_of": jobs.as_of, **agents}
-        answer = {**about_hub, "jobs": shown, "findings": findings.findings, **({"plan": plan} if plan else {})}
-        click.echo(msgspec.json.encode(answer).decode())
-    else:
-        console = Console(markup=False)
-        console.print(status_table(shown, findings.findings, jobs.blind, time.time(), jobs.as_of))
-        if jobs.num_agents_answering < jobs.num_agents:
-            line = f"{jobs.num_agents_answering} of {jobs.num_agents} agents answer the hub: zmon doctor says why"
-            console.print(line, style="yellow")
+        sys.exit(_UNKNOWN)
+    jobs = [job for job in answer.jobs if job_id in (None, job.job_id)]
+    if job_id and not jobs and not findings:
+        click.echo(f"zmon: {_unknown_job(job_id, client.url, answer.blind)}", err=True)
+        sys.exit(_UNKNOWN)
+    document = _document(answer, jobs, findings, plan)
+    show(as_json, document, _report(answer, jobs, findings, plan, in_detail=bool(job_id)))
+    if answer.blind:
+        sys.exit(_UNKNOWN)
+    sys.exit(_FINDINGS if findings or any(job.ended for job in jobs) else 0)
+
+
+async def _ask(client: AsyncHub, job_id: str | None) -> tuple[JobList, Sequence[Finding], PlanTable | None]:
+    """Return all jobs, the open findings, and the plan of the job with this ID."""
+    async with client:
+        jobs = await client.jobs()
+        findings = (await client.findings(job_id, active=True)).findings
+        plan = None
         if job_id:
-            pages = [Text(f"run page: {job.run_page}") for job in shown if job.run_page]
-            console.print(*pages, *map(time_table, shown), *([plan_table(plan)] if plan else []), sep="\n")
-    sys.exit(UNKNOWN if jobs.blind else 1 if findings.findings or any(job.ended for job in shown) else 0)
+            with contextlib.suppress(NotServed):  # the hub knows no ranks of it
+                plan = await client.plan(job_id)
+        return jobs, findings, plan
+
+
+def _document(
+    answer: JobList, jobs: Sequence[JobView], findings: Sequence[Finding], plan: PlanTable | None
+) -> dict[str, object]:
+    """Return what `--json` prints."""
+    agents = {"num_agents": answer.num_agents, "num_agents_answering": answer.num_agents_answering}
+    about_hub = {"schema": 1, "blind": answer.blind, "as_of": answer.as_of, **agents}
+    return {**about_hub, "jobs": jobs, "findings": findings, **({"plan": plan} if plan else {})}
+
+
+def _report(
+    answer: JobList, jobs: Sequence[JobView], findings: Sequence[Finding], plan: PlanTable | None, in_detail: bool
+) -> RenderableType:
+    """Return the findings, these jobs, and how many agents do not answer. `in_detail`: and all about each job."""
+    parts = [status_table(jobs, findings, answer.blind, time.time(), answer.as_of)]
+    if answer.num_agents_answering < answer.num_agents:
+        line = f"{answer.num_agents_answering} of {answer.num_agents} agents answer the hub: zmon doctor says why"
+        parts.append(Text(line, style="yellow"))
+    if in_detail:
+        parts += [Text(f"run page: {job.run_page}") for job in jobs if job.run_page]
+        parts += [*map(time_table, jobs), *([plan_table(plan)] if plan else [])]
+    return Group(*parts)
 
 
 def _unknown_job(job_id: str, url: str, is_blind: bool) -> ZmonError:
+    """Return why the hub cannot show a job."""
     what = f"cannot show job {job_id}"
     if is_blind:
         return ZmonError(what, f"no agent answers the hub at {url}", "Is `zmon agent` running? See `zmon doctor`")

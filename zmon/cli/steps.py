@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
@@ -43,23 +43,30 @@ def steps(job: str, out: Path, attempt: int | None, rank: int | None, data_dir: 
     write = WRITERS.get(".jsonl" if to_stdout else out.suffix)
     if write is None:
         raise UsageError(f"cannot write {out}", "its format is unknown", "The name must end in .parquet or .jsonl")
-    runs = _runs(data_dir / FOLDER, job, attempt, rank)
+    runs = _selected_runs(data_dir / FOLDER, job, attempt, rank)
     try:
-        with open(sys.stdout.fileno(), "wb", closefd=False) if to_stdout else _replacing(out) as file:
-            written = write(Table.from_runs(runs), file)
-    except BrokenPipeError:  # the reader of stdout has closed it
+        with _stdout() if to_stdout else _replacing(out) as file:
+            num_written = write(Table.from_runs(runs), file)
+    except BrokenPipeError:  # the reader of stdout has closed it: end in silence
         raise
     except OSError as error:
         raise ZmonError(f"cannot write {out}", error.strerror or str(error)) from error
     num_ranks = len({run.run.rank for run in runs})
-    _print(f"{written:,} steps of {counted(num_ranks, 'rank')}{'' if to_stdout else f' in {out}'}")
-    _print_lost("are missing: the agent did not read them in time, or they are damaged", ((r, r.missing) for r in runs))
-    _print_lost("were before the log begins", ((run, run.missing_before) for run in runs))
-    for line in (line for run in runs for line in run.damaged):
-        _print(line)
+    _print(f"{num_written:,} steps of {counted(num_ranks, 'rank')}{'' if to_stdout else f' in {out}'}")
+    missing: Counter[int] = Counter()  # by rank
+    earlier: Counter[int] = Counter()
+    for run in runs:
+        missing[run.run.rank] += run.missing
+        earlier[run.run.rank] += run.missing_before
+    _print_lost(missing, "are missing: the agent did not read them in time, or they are damaged")
+    _print_lost(earlier, "were before the log begins")
+    for run in runs:
+        for line in run.damaged:
+            _print(line)
 
 
-def _runs(directory: Path, job: str, attempt: int | None, rank: int | None) -> list[RunSteps]:
+def _selected_runs(directory: Path, job: str, attempt: int | None, rank: int | None) -> list[RunSteps]:
+    """Return the runs of a job with this attempt and rank; None selects all. Raises UsageError if there are none."""
     jobs = sorted(path.name for path in directory.iterdir() if path.is_dir()) if directory.is_dir() else []
     if job not in jobs:
         why = f"it has the jobs {listed(jobs)}" if jobs else "it has no jobs"
@@ -78,6 +85,11 @@ def _runs(directory: Path, job: str, attempt: int | None, rank: int | None) -> l
     return selected
 
 
+def _stdout() -> BinaryIO:
+    """Return stdout for bytes, which closing the file leaves open."""
+    return open(sys.stdout.fileno(), "wb", closefd=False)
+
+
 @contextmanager
 def _replacing(out: Path) -> Iterator[BinaryIO]:
     """Open a temporary file that replaces `out` on success and is removed on failure."""
@@ -91,14 +103,13 @@ def _replacing(out: Path) -> Iterator[BinaryIO]:
             partial.unlink()
 
 
-def _print_lost(description: str, lost: Iterable[tuple[RunSteps, int]]) -> None:
-    by_rank: Counter[int] = Counter()
-    for run, number in lost:
-        by_rank[run.run.rank] += number
-    parts = [f"{number:,} steps of rank {rank}" for rank, number in sorted(by_rank.items()) if number]
+def _print_lost(numbers: Counter[int], reason: str) -> None:
+    """Print how many steps of which ranks are not in the file, and why; print nothing if there are none."""
+    parts = [f"{number:,} steps of rank {rank}" for rank, number in sorted(numbers.items()) if number]
     if parts:
-        _print(f"{listed(parts)} {description}")
+        _print(f"{listed(parts)} {reason}")
 
 
 def _print(line: str) -> None:
+    """Print a message on stderr, because stdout may have the steps."""
     click.echo(f"zmon: {line}", err=True)

@@ -1,4 +1,4 @@
-"""The options that take a mapping: of thresholds, or of labels. On the command line a mapping is YAML in one line."""
+"""The type of options whose value is a mapping, which is YAML in one line, and two of them: thresholds and leases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from zmon.yaml_text import load_yaml
 
 
 class Settings(click.ParamType[Any]):
-    """A click type that builds an object from the settings of a site. Raises UsageError with a dotted key."""
+    """A click type that makes an object from the settings of a site. Raises UsageError with a dotted key."""
 
     name = "yaml"
 
     def __init__(self, make: Callable[[object, str], object], page: str = PAGE) -> None:
-        """`page`: the page of the documentation about these settings."""
+        """`make(settings, key)` returns the object. `page`: the page of the documentation about these settings."""
         self._make, self._page = make, page
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -30,7 +30,7 @@ class Settings(click.ParamType[Any]):
             return value
         try:
             settings = load_yaml(value) if isinstance(value, str) else value
-        except (ValueError, yaml.YAMLError) as error:  # 2026-02-30 is a ValueError
+        except (ValueError, yaml.YAMLError) as error:  # a date such as 2026-02-30 is a ValueError
             flag = f"--{key.replace('_', '-')}"
             reason = str(error).splitlines()[0]
             raise UsageError(f"cannot read {flag}", reason, f"It takes YAML: see {self._page}") from error
@@ -39,7 +39,7 @@ class Settings(click.ParamType[Any]):
 
 def _configured(settings: object) -> object:
     """Return the detectors with the thresholds of a site."""
-    from zmon import detectors  # an agent has leases only, and does without the arrays of detectors
+    from zmon import detectors  # only here: they load numpy, which an agent must not
 
     return detectors.configured(settings)
 

@@ -1,8 +1,8 @@
 """Checks that every part that should watch the jobs works: sources, detectors, rules and routes of pages.
 
-A part is armed if the check shows that it works. It is inert if it does not work. The checks try the real thing: they
-allocate a box in the box directory, read the existing boxes, and follow a page from the rule to its receiver. Each part
-has a file; `kubernetes/` is for `zmon doctor --kubernetes`.
+A part is armed if its check shows that it works, inert if it does not work, and absent if there is nothing to watch.
+The checks try the real thing: they allocate a box in the box directory, read the existing boxes, and follow a page from
+the rule to its receiver. Each part has a file; `kubernetes/` is for `zmon doctor --kubernetes`.
 """
 
 from __future__ import annotations
@@ -81,12 +81,13 @@ async def examine_cluster(
     checks += rules.alert_labels(view.alert_labels, state)
     if not state.alertmanagers:
         return [*checks, paging.NO_ALERTMANAGER]
-    answers = await asyncio.gather(*(_ask_pager(url, login) for url in state.alertmanagers))
+    answers = await asyncio.gather(*(_ask_alertmanager(url, login) for url in state.alertmanagers))
     for answer in answers:
         checks += [answer] if isinstance(answer, Check) else paging.checks(answer, view.jobs, state.up_seconds)
     return checks
 
 
-async def _ask_pager(url: str, login: Login | None) -> paging.Pager | Check:
+async def _ask_alertmanager(url: str, login: Login | None) -> paging.AlertmanagerState | Check:
+    """Return the state of an Alertmanager, which gets a session of its own so that no other gets its password."""
     async with http_client.session(headers=login.headers(url) if login else None) as session:
         return await paging.ask(session, url)

@@ -18,15 +18,16 @@ def checks(health: HubHealth) -> list[Check]:
     """Return a check if a rule is enforced. It leaves out agents that have never answered the hub."""
     if not health.enforced:
         return []
-    answered = [agent for agent in health.agents if agent.version is not None]
-    hosts = defaultdict[str | None, list[str]](list)  # by the reason why acts are refused; "": allowed, None: unknown
-    for agent in answered:
-        hosts[agent.refuses_acts].append(agent.host or agent.url)
-    unknown = hosts.pop(None, [])
-    allowing = hosts.pop("", [])
+    hosts_by_refusal = defaultdict[str | None, list[str]](list)  # "": acts are allowed, None: the agent does not say
+    for agent in health.agents:
+        if agent.version is not None:
+            hosts_by_refusal[agent.refuses_acts].append(agent.host or agent.url)
+    unknown = hosts_by_refusal.pop(None, [])
+    allowing = hosts_by_refusal.pop("", [])
     rules = f"enforced: {listed(health.enforced, 4)}"
-    if hosts:
-        refusals = [f"{listed(sorted(names), 4)} ({reason})" for reason, names in sorted(hosts.items(), key=str)]
+    if hosts_by_refusal:
+        by_reason = sorted(hosts_by_refusal.items(), key=str)
+        refusals = [f"{listed(sorted(hosts), 4)} ({reason})" for reason, hosts in by_reason]
         return [Check("acts", False, f"{rules}; refused by {listed(refusals, 4)}", _ALLOW)]
     if unknown:
         result = f"{rules}; not reported whether allowed by {listed(sorted(unknown), 4)}"

@@ -18,7 +18,7 @@ class Check(msgspec.Struct, frozen=True):
 
     name: str
     armed: bool | None
-    result: str = msgspec.field(name="found")  # a sentence without its subject, which is `name`
+    result: str = msgspec.field(name="found")  # `found` in JSON; a sentence without its subject, which is `name`
     next_step: str = ""
 
 

@@ -93,6 +93,7 @@ def checks(view: ClusterView) -> list[Check]:
 
 
 def _health(hub: str, health: api.HubHealth) -> list[Check]:
+    """Return an inert check for each problem that the hub reports about itself."""
     checks = []
     if health.findings_unwritten is not None:
         result = f"cannot write findings to disk ({health.findings_unwritten}); a restart would lose them"
@@ -120,28 +121,33 @@ def _health(hub: str, health: api.HubHealth) -> list[Check]:
 
 def agents(statuses: Sequence[AgentStatus]) -> list[Check]:
     """Return one check for all agents that answer, and one for each problem of an agent."""
+    problems = [check for agent in statuses for check in _problems(agent)]
     answering = [agent for agent in statuses if agent.reachable]
+    if not answering:
+        return problems
+    versions = sorted({agent.version or "unknown" for agent in answering})
+    result = f"{len(answering)} of {len(statuses)} answer the hub, version {listed(versions)}"
+    return [Check("agents", True, result), *problems]
+
+
+def _problems(agent: AgentStatus) -> list[Check]:
+    """Return an inert check for each problem of an agent."""
+    name = f"agent {agent.host or agent.url}"
+    if not agent.reachable:
+        result = f"has not answered the hub for {agent.silent_seconds:.0f} s: {agent.error}"
+        return [Check(name, False, result, f"On that node, check that zmon agent runs: `curl -s {agent.url}/healthz`")]
     checks = []
-    for agent in statuses:
-        name = f"agent {agent.host or agent.url}"
-        if not agent.reachable:
-            result = f"has not answered the hub for {agent.silent_seconds:.0f} s: {agent.error}"
-            next_step = f"On that node, check that zmon agent runs: `curl -s {agent.url}/healthz`"
-            checks.append(Check(name, False, result, next_step))
-        elif agent.version not in (None, zmon.__version__):
-            result = f"runs zmon {agent.version}, but this is zmon {zmon.__version__}"
-            checks.append(Check(name, False, result, _ONE_VERSION))
-        if agent.reachable and agent.num_left_out:
-            result = f"sends what the hub cannot decode ({counted(agent.num_left_out, 'part')} of its last report): "
-            checks.append(Check(name, False, result + "; ".join(agent.left_out), _ONE_VERSION))
-        down = [f"{s.name} ({s.error or 'no reason given'})" for s in agent.sources if not (s.up or s.absent)]
-        if agent.reachable and down:
-            result = f"has {counted(len(down), 'source')} down: {'; '.join(down)}"
-            checks.append(Check(name, False, result, "See that agent's log."))
-    if answering:
-        versions = sorted({agent.version or "unknown" for agent in answering})
-        result = f"{len(answering)} of {len(statuses)} answer the hub, version {listed(versions)}"
-        checks.insert(0, Check("agents", True, result))
+    if agent.version not in (None, zmon.__version__):
+        result = f"runs zmon {agent.version}, but this is zmon {zmon.__version__}"
+        checks.append(Check(name, False, result, _ONE_VERSION))
+    if agent.num_left_out:
+        result = f"sends what the hub cannot decode ({counted(agent.num_left_out, 'part')} of its last report): "
+        checks.append(Check(name, False, result + "; ".join(agent.left_out), _ONE_VERSION))
+    down = [source for source in agent.sources if not source.up and not source.absent]
+    if down:
+        reasons = "; ".join(f"{source.name} ({source.error or 'no reason given'})" for source in down)
+        result = f"has {counted(len(down), 'source')} down: {reasons}"
+        checks.append(Check(name, False, result, "See that agent's log."))
     return checks
 
 
@@ -156,6 +162,7 @@ def detectors(answer: api.DetectorList | Unreachable) -> list[Check]:
 
 
 def _detector(state: api.DetectorState) -> Check:
+    """Check that a detector works, and list the jobs that it cannot judge."""
     name = f"detector {state.name}"
     if state.failed is not None:
         return Check(name, False, f"fails: {state.failed}", "It reports no findings. See the hub's log.")
@@ -168,5 +175,5 @@ def _detector(state: api.DetectorState) -> Check:
     if not jobs_by_reason:
         return Check(name, True, f"can judge {counted(len(state.jobs), 'job')}")
     result = "; ".join(f"{reason} (job {listed(job_ids, 4)})" for reason, job_ids in jobs_by_reason.items())
-    # Often this is normal: one rank, no loss, a job that has just begun.
+    # Not inert: often it is normal, as for a job with one rank, without a loss, or without steps so far.
     return Check(name, None, result, "It reports nothing there.")

@@ -37,14 +37,14 @@ def host_state(report: AgentReport) -> HostState:
     window = HostWindow(report.host, 0.0, report.sample, report.sample)  # no counter changes: only lasting faults
     faults = list(Hardware().faults(window))
     if faults:
-        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
-        return HostState(State.FAULT, f"fault: {faults[0].device}: {faults[0].says}{more}")
+        others = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
+        return HostState(State.FAULT, f"fault: {faults[0].device}: {faults[0].says}{others}")
     gpus = report.sample.gpus
     if gpus is not None:
         return HostState(State.OK, f"{counted(len(gpus), 'GPU')} without a fault")
     source = next((source for source in report.sources if source.name == "gpu"), None)
     if source is None:
         return HostState(State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu")
-    if source.absent:  # with the reason, because a broken driver looks the same
+    if source.absent:  # a broken driver looks the same as no GPU, so the line has the reason
         return HostState(State.OK, f"no GPU: {source.error}")
     return HostState(State.UNKNOWN, f"the agent cannot read the GPUs: {source.error}")

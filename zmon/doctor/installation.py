@@ -1,4 +1,4 @@
-"""Checks what this installation gives ranks: one distribution, the C edge of the probe, and a torch that was tried.
+"""Checks what ranks get from this installation: one distribution, the C edge of the probe, and a torch that was tried.
 
 zmon has two distributions: `zmon-training`, and the smaller `zmon-probe` for jobs. The public index has another program
 with the name `zmon` and the same import name. pip lets two distributions own the same files: the one that is installed
@@ -30,25 +30,25 @@ def installed_distributions() -> frozenset[str]:
 
 
 def package(names: Collection[str], is_intact: bool = True) -> Check:
-    """Check that at most one distribution has files of zmon, and that it is ours.
+    """Check that at most one distribution has files of a package `zmon`, and that it is one of ours.
 
-    `names`: the distributions that have some; `is_intact`: `zmon/__init__.py` is ours.
+    `names`: the distributions that have such files. `is_intact`: `zmon/__init__.py` is ours.
     """
     ours = [name for name in (DISTRIBUTION, PROBE_DISTRIBUTION) if name in names]
-    others = sorted(set(names) - set(ours[:1]))
     foreign = sorted(set(names) - set(ours))
-    if is_intact and not others:
+    superfluous = sorted([*foreign, *ours[1:]])
+    if is_intact and not superfluous:
         if not ours:
             return Check(_PACKAGE, None, f"zmon {zmon.__version__} is not installed: Python imports it from a folder")
         return Check(_PACKAGE, True, f"zmon {zmon.__version__} is installed by {ours[0]}")
     if foreign:
         result = f"the package {' and '.join(foreign)} is installed here, another program with the same import name"
-    elif others:
+    elif superfluous:
         result = f"{' and '.join(ours)} are both installed, and one has replaced files of the other"
     else:
         result = "zmon/__init__.py is missing, or is that of another program"
-    steps = [f"run {sys.executable} -m pip uninstall {' '.join(others)}"] if others else []
-    if ours or not others:
+    steps = [f"run {sys.executable} -m pip uninstall {' '.join(superfluous)}"] if superfluous else []
+    if ours or not superfluous:  # otherwise Python imports ours from a folder, and removing the others is enough
         steps.append(f"install {ours[0] if ours else DISTRIBUTION} again with --force-reinstall --no-deps")
     next_step = ", then ".join(steps)
     return Check(_PACKAGE, False, result, f"{next_step[:1].upper()}{next_step[1:]}.")
@@ -91,6 +91,7 @@ def torch_version(installed: str | None) -> Check:
 
 
 def _is_too_old(installed: str) -> bool:
+    """Return True if this version of torch is older than the oldest one with which zmon works."""
     try:
         return tuple(int(part) for part in installed.split(".")[:2]) < OLDEST_TORCH
     except ValueError:  # a custom version, which cannot be compared

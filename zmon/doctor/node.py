@@ -18,10 +18,11 @@ from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable
 from zmon.format import counted, duration
 from zmon.schema.api import SnapshotRequest, endpoints
+from zmon.schema.host import SourceStatus
 from zmon.schema.rank import RankState
 from zmon.web import client
 
-_SETTLED_STEPS = 20  # by then an agent has learned the lease of training; before, it is that of the start
+_SETTLED_STEPS = 20  # after so many steps an agent has learned the lease of training; before, the lease of init holds
 _UNWATCHED = "The ranks of this node are unwatched. Start zmon agent, or zmon up; if the agent runs, see its /healthz."
 
 
@@ -33,7 +34,7 @@ def space_for_boxes(box_dir: Path) -> Check:
         box_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(trial_file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
-        result = f"cannot write to {box_dir}{_of_another_user(box_dir)}: {error.strerror}"
+        result = f"cannot write to {box_dir}{_owner_text(box_dir)}: {error.strerror}"
         until = "until the job's user can write there, or ZMON_BOX_DIR names another one in memory"
         return Check("box directory", False, result, f"Ranks are unwatched {until}.")
     try:
@@ -58,16 +59,18 @@ def space_for_boxes(box_dir: Path) -> Check:
 
 def shared_directory(places: Places = PLACES) -> Iterator[Check]:
     """Check that the directory of the boxes of all users, if there is one, is a file system of its own."""
-    if places.run_is_shared():
-        name = "directory of all boxes"
-        if places.run_shares_file_system():
-            next_step = "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
-            yield Check(name, False, f"{places.run} is a part of the file system of {places.run.parent}", next_step)
-        else:
-            yield Check(name, True, f"{places.run} is its own")
+    if not places.run_is_shared():
+        return
+    name = "directory of all boxes"
+    if places.run_shares_file_system():
+        next_step = "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
+        yield Check(name, False, f"{places.run} is a part of the file system of {places.run.parent}", next_step)
+    else:
+        yield Check(name, True, f"{places.run} is its own")
 
 
-def _of_another_user(folder: Path) -> str:
+def _owner_text(folder: Path) -> str:
+    """Return a text with the owner of a folder, if it is another user; otherwise ""."""
     with contextlib.suppress(OSError):
         if (owner := folder.stat().st_uid) != os.geteuid():
             return f", which belongs to uid {owner}"
@@ -78,20 +81,14 @@ def boxes(box_dir: Path) -> Iterator[Check]:
     """Check that the existing boxes can be read."""
     try:
         with contextlib.suppress(FileNotFoundError):
-            [*box_dir.iterdir()]  # a glob of what cannot be read is empty
+            [*box_dir.iterdir()]  # raises an error if the directory cannot be read; a glob of it would be empty
     except OSError as error:
         yield Check("boxes", None, f"unknown: cannot read {box_dir}: {error.strerror}")
         return
     num_readable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
-            reader = BoxReader(path)
-            try:
-                reader.now()
-                reader.identity()
-                reader.last_boundary()
-            finally:
-                reader.close()
+            _read(path)
             num_readable += 1
         except FileNotFoundError:  # its job has ended, and its agent has just deleted it
             continue
@@ -102,6 +99,17 @@ def boxes(box_dir: Path) -> Iterator[Check]:
         yield Check("boxes", True, f"{num_readable} can be read")
     else:
         yield Check("boxes", None, "no job has run here")
+
+
+def _read(path: Path) -> None:
+    """Read every part of a box. Raises BoxError or OSError."""
+    reader = BoxReader(path)
+    try:
+        reader.now()
+        reader.identity()
+        reader.last_boundary()
+    finally:
+        reader.close()
 
 
 async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> list[Check]:
@@ -120,13 +128,18 @@ async def sources(session: aiohttp.ClientSession, agent: str, box_dir: Path) -> 
         next_step = "It may be unable to read the boxes of ranks started here. Restart the agent with this version."
         checks.append(Check("agent version", False, result, next_step))
     checks += timeouts(report.ranks)
-    for source in report.sources:
-        armed = None if source.absent else source.up
-        dropped = f"reads, but leaves out {'; '.join(source.dropped)}" if source.dropped else "reads"
-        result = "nothing to read on this machine" if source.absent else dropped
-        next_step = "" if armed is not False else "See the agent's log."
-        checks.append(Check(f"source {source.name}", armed, source.error or result, next_step))
-    return checks
+    return [*checks, *map(_source, report.sources)]
+
+
+def _source(source: SourceStatus) -> Check:
+    """Check that a source of the agent is up. A source without anything to read on this machine is absent."""
+    name = f"source {source.name}"
+    if source.absent:
+        return Check(name, None, source.error or "nothing to read on this machine")
+    if not source.up:
+        return Check(name, False, source.error or "is down, no reason given", "See the agent's log.")
+    dropped = f", but leaves out {'; '.join(source.dropped)}" if source.dropped else ""
+    return Check(name, True, source.error or f"reads{dropped}")
 
 
 def timeouts(ranks: Sequence[RankState]) -> list[Check]:

@@ -19,7 +19,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
-from zmon.doctor.routes import Ending, endings, integrations, is_silenced
+from zmon.doctor.routes import Destination, destinations, integrations, is_silenced
 from zmon.doctor.rules import shipped
 from zmon.errors import Unreachable
 from zmon.format import listed
@@ -36,15 +36,15 @@ NO_ALERTMANAGER = Check(
 
 
 @dataclass(frozen=True)
-class Pager:
-    """The answers of one Alertmanager."""
+class AlertmanagerState:
+    """The state of one Alertmanager, as its API reports it."""
 
     url: str
     config: dict[str, Any]
     watchdog: dict[str, str] | None  # labels of the alert ZmonWatchdog; None: it has not arrived
-    silences: tuple[dict[str, Any], ...]
-    sent: dict[str, float]  # notifications by integration, since Alertmanager started
-    failed: dict[str, float]
+    silences: tuple[dict[str, Any], ...]  # those that are active
+    sent: dict[str, float]  # number of notifications since Alertmanager started, by integration
+    failed: dict[str, float]  # how many of them failed
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Login:
             return {}  # Alertmanager then refuses the request, which the check shows
 
 
-async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
+async def ask(session: aiohttp.ClientSession, url: str) -> AlertmanagerState | Check:
     """Send all requests to Alertmanager, and return its answers, or one inert check if it does not answer."""
 
     async def api(path: str, **query: str) -> Any:
@@ -76,12 +76,12 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
             api("status"),
             api("alerts", filter='alertname="ZmonWatchdog"'),
             api("silences"),
-            _page(session, f"{url}/metrics"),
+            _metrics_page(session, f"{url}/metrics"),
         )
         sent, failed = (_by_integration(page, f"alertmanager_notifications{which}") for which in ("", "_failed"))
         active = tuple(silence for silence in silences if silence["status"]["state"] == "active")
         labels = next((alert["labels"] for alert in alerts), None)
-        return Pager(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
+        return AlertmanagerState(url, yaml.safe_load(status["config"]["original"]), labels, active, sent, failed)
     except Unreachable as error:
         next_step = "zmon cannot check where pages go. Run zmon doctor on the machine of Prometheus and Alertmanager."
         reason = str(error).removesuffix(f". {error.next_step}")  # --http-config, which has no section for it
@@ -91,28 +91,29 @@ async def ask(session: aiohttp.ClientSession, url: str) -> Pager | Check:
         return Check("Alertmanager", False, result, "Check the Alertmanager address in prometheus.yml.")
 
 
-def checks(pager: Pager, jobs: list[str], up_seconds: float | None) -> list[Check]:
+def checks(state: AlertmanagerState, jobs: list[str], up_seconds: float | None) -> list[Check]:
     """Check that alerts arrive, and that each critical alert has a receiver. `up_seconds`: since Prometheus started."""
-    pages = [_receivers_of(pager, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
-    return [_arrival(pager, up_seconds), *pages, *_undelivered(pager)]
+    pages = [_receivers_of(state, name, jobs) for name, severity in shipped().alerts.items() if severity == "critical"]
+    return [_arrival(state, up_seconds), *pages, *_undelivered(state)]
 
 
-def _arrival(pager: Pager, up_seconds: float | None) -> Check:
-    if pager.watchdog is not None:
-        return Check("Alertmanager", True, f"{pager.url} has ZmonWatchdog from Prometheus")
+def _arrival(state: AlertmanagerState, up_seconds: float | None) -> Check:
+    """Check that the alert that always fires has arrived."""
+    if state.watchdog is not None:
+        return Check("Alertmanager", True, f"{state.url} has ZmonWatchdog from Prometheus")
     if up_seconds is not None and up_seconds < RESEND_SECONDS:
-        result = f"{pager.url} answers; Prometheus started {up_seconds:.0f} s ago and sends alerts every minute"
+        result = f"{state.url} answers; Prometheus started {up_seconds:.0f} s ago and sends alerts every minute"
         return Check("Alertmanager", None, result, "Run zmon doctor again in a minute.")
-    result = f"{pager.url} has no ZmonWatchdog, which always fires: Prometheus does not reach it"
+    result = f"{state.url} has no ZmonWatchdog, which always fires: Prometheus does not reach it"
     return Check("Alertmanager", False, result, "See the logs of Prometheus for 'Error sending alert'.")
 
 
-def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
+def _receivers_of(state: AlertmanagerState, alert: str, jobs: list[str]) -> Check:
     """Check that an alert has a receiver, for each job if it is about one, with the labels that Prometheus adds."""
     name = f"page {alert}"
     job_ids = jobs if alert in shipped().of_jobs and jobs else [""]
     try:
-        job_checks = [_receivers_for_job(pager, name, alert, job_id) for job_id in job_ids]
+        job_checks = [_receivers_for_job(state, name, alert, job_id) for job_id in job_ids]
     except re.error as error:
         result = f"zmon cannot evaluate a matcher ({error})"
         next_step = f"Run amtool config routes test alertname={alert} severity=critical instead."
@@ -122,43 +123,45 @@ def _receivers_of(pager: Pager, alert: str, jobs: list[str]) -> Check:
     return Check(name, True, listed(list(dict.fromkeys(check.result for check in job_checks))))
 
 
-def _receivers_for_job(pager: Pager, name: str, alert: str, job_id: str) -> Check:
+def _receivers_for_job(state: AlertmanagerState, name: str, alert: str, job_id: str) -> Check:
+    """Check that an alert about one job, or about none if `job_id` is "", is not silenced and has a receiver."""
     about_job = f" of job {job_id}" if job_id else ""
-    labels = {**(pager.watchdog or {}), "alertname": alert, "severity": "critical", "job_id": job_id}
+    labels = {**(state.watchdog or {}), "alertname": alert, "severity": "critical", "job_id": job_id}
     labels |= {"detector": "stall"} if alert == "ZmonStall" else {}
-    for silence in pager.silences:
+    for silence in state.silences:
         if is_silenced(silence["matchers"], labels):
             comment = silence.get("comment") or "no comment"
             result = f"every page{about_job} is silenced until {silence['endsAt']}: {comment}"
             return Check(name, False, result, f"Expire silence {silence['id']} in Alertmanager if it is not needed.")
-    ends = endings(pager.config, labels)
-    ways = integrations(pager.config)
-    delivering = [end for end in ends if ways.get(end.receiver)]
-    if not delivering:
-        receiver_names = listed([end.receiver for end in ends])
-        result = f"ends{about_job} in receiver {receiver_names}, which notifies nobody, so pages go nowhere"
+    receivers = destinations(state.config, labels)
+    integrations_of = integrations(state.config)
+    notifying = [receiver for receiver in receivers if integrations_of.get(receiver.name)]
+    if not notifying:
+        names = listed([receiver.name for receiver in receivers])
+        result = f"ends{about_job} in receiver {names}, which notifies nobody, so pages go nowhere"
         return Check(name, False, result, "Add an integration to that receiver; with zmon up: --webhook URL.")
-    receivers = [_receiver_text(end, ways[end.receiver]) for end in delivering]
-    return Check(name, True, f"ends in receiver {listed(receivers)}")
+    texts = [_receiver_text(receiver, integrations_of[receiver.name]) for receiver in notifying]
+    return Check(name, True, f"ends in receiver {listed(texts)}")
 
 
-def _receiver_text(end: Ending, ways: Sequence[str]) -> str:
-    times = f"; not always: {', '.join(end.times)}" if end.times else ""
-    return f"{end.receiver} ({', '.join(ways)}{times})"
+def _receiver_text(receiver: Destination, integration_names: Sequence[str]) -> str:
+    intervals = f"; not always: {', '.join(receiver.time_intervals)}" if receiver.time_intervals else ""
+    return f"{receiver.name} ({', '.join(integration_names)}{intervals})"
 
 
-def _undelivered(pager: Pager) -> list[Check]:
+def _undelivered(state: AlertmanagerState) -> list[Check]:
     """Return one inert check for each integration whose notifications have all failed."""
     result = "all {:.0f} notifications since the start of Alertmanager failed"
     next_step = "See the log of Alertmanager; check that the address is right and that its host can reach it."
     return [
-        Check(f"delivery by {way}", False, result.format(failed), next_step)
-        for way, failed in sorted(pager.failed.items())
-        if failed and failed >= pager.sent[way]
+        Check(f"delivery by {integration}", False, result.format(failed), next_step)
+        for integration, failed in sorted(state.failed.items())
+        if failed and failed >= state.sent[integration]
     ]
 
 
-async def _page(session: aiohttp.ClientSession, url: str) -> str:
+async def _metrics_page(session: aiohttp.ClientSession, url: str) -> str:
+    """Return the metrics page; "" if it cannot be read."""
     try:
         async with session.get(url, timeout=aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)) as answer:
             return await answer.text() if answer.status == 200 else ""
@@ -167,6 +170,7 @@ async def _page(session: aiohttp.ClientSession, url: str) -> str:
 
 
 def _by_integration(page: str, family: str) -> dict[str, float]:
+    """Return the sum of a metric for each integration."""
     counts: dict[str, float] = defaultdict(float)
     for metric in text_string_to_metric_families(page):
         if metric.name == family:

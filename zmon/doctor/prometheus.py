@@ -34,7 +34,7 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
     """Send all requests to Prometheus, and return its state, or one inert check if it does not answer."""
     api = _Api(session, url)
     try:
-        clock, run, targets, loaded, config, senders, hosts, hubs = await asyncio.gather(
+        time, runtime, targets, rules, config, alertmanagers, agents, hubs = await asyncio.gather(
             api.get("query", query="time()"),
             api.get("status/runtimeinfo"),
             api.get("targets", state="active"),
@@ -44,23 +44,23 @@ async def ask(session: aiohttp.ClientSession, url: str) -> PrometheusState | Che
             api.labels("group by (host) (zmon_source_up)"),
             api.labels("group by (job, instance) (zmon_hub_pass_seconds)"),
         )
-        groups = tuple(msgspec.convert(group, RuleGroup) for group in loaded["groups"])
+        groups = tuple(msgspec.convert(group, RuleGroup) for group in rules["groups"])
         present, declared = await _inputs_of_alerts(api, groups)
-        now = float(clock["result"][0])
+        now = float(time["result"][0])
         return PrometheusState(
             url=url,
             now=now,
-            up_seconds=now - msgspec.convert(run["startTime"], datetime).timestamp(),
-            config_loaded=run.get("reloadConfigSuccess"),
+            up_seconds=now - msgspec.convert(runtime["startTime"], datetime).timestamp(),
+            config_loaded=runtime.get("reloadConfigSuccess"),
             targets=tuple(msgspec.convert(target, Target) for target in targets["activeTargets"]),
             groups=groups,
             external_labels=((yaml.safe_load(config["yaml"]) or {}).get("global") or {}).get("external_labels") or {},
             alertmanagers=tuple(
-                re.sub(r"/api/v\d/alerts$", "", alertmanager["url"]) for alertmanager in senders["activeAlertmanagers"]
+                re.sub(r"/api/v\d/alerts$", "", active["url"]) for active in alertmanagers["activeAlertmanagers"]
             ),
             present=present,
             declared=declared,
-            agent_hosts=frozenset(labels["host"] for labels in hosts if "host" in labels),
+            agent_hosts=frozenset(labels["host"] for labels in agents if "host" in labels),
             hubs=frozenset((labels.get("job", ""), labels.get("instance", "")) for labels in hubs),
         )
     except Unreachable as error:
@@ -101,16 +101,17 @@ async def _inputs_of_alerts(api: _Api, groups: Sequence[RuleGroup]) -> tuple[fro
 
 
 def checks(state: PrometheusState, hosts: list[str]) -> list[Check]:
-    """Return the checks of configuration, scrapes, rules and links. `hosts` has the agents that answer the hub."""
-    first = Check("Prometheus", True, f"{state.url} answers")
+    """Return the checks of configuration, scrapes, rules and links. `hosts`: those whose agents answer the hub."""
+    configuration = Check("Prometheus", True, f"{state.url} answers")
     if state.config_loaded is False:
         result = f"{state.url} failed to reload its configuration and still uses the previous one"
-        first = Check("Prometheus", False, result, "Run promtool check config prometheus.yml for the reason.")
-    return [first, *_scrapes(state), *_unscraped(state, hosts), _evaluation(state), *_links(state)]
+        configuration = Check("Prometheus", False, result, "Run promtool check config prometheus.yml for the reason.")
+    return [configuration, *_scrapes(state), *_unscraped(state, hosts), _evaluation(state), *_links(state)]
 
 
 def _scrapes(state: PrometheusState) -> list[Check]:
-    ours = [t for t in state.targets if "zmon" in t.labels.get("job", "")]
+    """Check that agents and hub are scraped, and often enough. There is a check for each target that is not up."""
+    ours = [target for target in state.targets if "zmon" in target.labels.get("job", "")]
     checks = [
         Check(
             f"scrape {target.labels.get('instance', target.scrape_url)}",
@@ -139,6 +140,7 @@ def _scrapes(state: PrometheusState) -> list[Check]:
 
 
 def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
+    """Return an inert check if some of these hosts have no series of an agent."""
     if missing := sorted(set(hosts) - state.agent_hosts):
         result = f"Prometheus has no series of agents that answer the hub: {listed(missing)}"
         next_step = "Add them as targets. Until then, a stall there pages only while the hub runs."
@@ -147,21 +149,22 @@ def _unscraped(state: PrometheusState, hosts: list[str]) -> list[Check]:
 
 
 def _evaluation(state: PrometheusState) -> Check:
+    """Check that the rules of zmon are loaded, and that Prometheus evaluates them in time."""
     ours = [group for group in state.groups if any(rule.name.lower().startswith("zmon") for rule in group.rules)]
     if not ours:
         result = "Prometheus has loaded no rule of zmon, so nothing pages"
         return Check("rule evaluation", False, result, "Add dashboards/rules/zmon.yaml to rule_files.")
-    # Each group is evaluated for the first time at some moment of its first interval; before that, the year is 1.
+    # The first evaluation of a group is at some moment of its first interval after the start of Prometheus.
     up_seconds = 0.0 if state.up_seconds is None else state.up_seconds
-    waiting = [group for group in ours if group.last_evaluation.year == 1 and up_seconds < group.interval]
+    waiting = [group for group in ours if not group.is_evaluated and up_seconds < group.interval]
     due = [group for group in ours if group not in waiting]
     if not due:
         return Check("rule evaluation", None, "Prometheus has just started, and no rule group was due yet")
     if_late = "Alerts come late. Give Prometheus more CPU, or fewer rules."
     for group in due:
         age = state.now - group.last_evaluation.timestamp()
-        if group.last_evaluation.year == 1 or age > LATE_INTERVALS * group.interval:
-            when = "never" if group.last_evaluation.year == 1 else f"last {age:.0f} s ago"
+        if not group.is_evaluated or age > LATE_INTERVALS * group.interval:
+            when = f"last {age:.0f} s ago" if group.is_evaluated else "never"
             result = f"group {group.name} is due every {group.interval:g} s, but was evaluated {when}"
             return Check("rule evaluation", False, result, if_late)
         if group.evaluation_time > group.interval:
@@ -173,6 +176,7 @@ def _evaluation(state: PrometheusState) -> Check:
 
 
 def _links(state: PrometheusState) -> list[Check]:
+    """Check that alerts have what their links to dashboard and runbooks need."""
     if missing := [label for label in _LABELS if not state.external_labels.get(label)]:
         targets = " and ".join(_LABELS[label] for label in missing)
         result = f"external label {' and '.join(missing)} is not set, so links to {targets} in pages lead nowhere"
@@ -192,10 +196,8 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
     """
     rules = made_for(recorded_rules(state.groups))
     up = [target for target in state.targets if target.health == "up"]
-    scraped = {
-        AGENT: _longest(target for target in up if is_agent(target.labels)),
-        HUB: _longest(t for t in up if (t.labels.get("job"), t.labels.get("instance")) in state.hubs),
-    }
+    hubs = [target for target in up if (target.labels.get("job"), target.labels.get("instance")) in state.hubs]
+    scraped = {AGENT: _longest(target for target in up if is_agent(target.labels)), HUB: _longest(hubs)}
     slow = {daemon: seconds for daemon, seconds in scraped.items() if seconds > rules.get(daemon, seconds)}
     if not slow:
         return []
@@ -213,9 +215,5 @@ def scrape_intervals(state: PrometheusState) -> list[Check]:
 
 
 def _longest(targets: Iterable[Target]) -> float:
-    """Return the longest scrape interval in seconds; 0 if there is no target, or none tells its interval."""
-    seconds = [0.0]
-    for target in targets:
-        if target.scrape_interval:  # Prometheus tells it since 2.31
-            seconds.append(duration_seconds(target.scrape_interval))
-    return max(seconds)
+    """Return the longest scrape interval in seconds; 0 if none is known, because Prometheus is older than 2.31."""
+    return max((duration_seconds(target.scrape_interval) for target in targets if target.scrape_interval), default=0.0)

@@ -40,7 +40,12 @@ class RuleGroup(msgspec.Struct, rename="camel"):
     interval: float  # seconds
     rules: list[Rule]
     evaluation_time: float  # seconds that the last evaluation took
-    last_evaluation: datetime
+    last_evaluation: datetime  # in the year 1 before the first one
+
+    @property
+    def is_evaluated(self) -> bool:
+        """True once the group has been evaluated."""
+        return self.last_evaluation.year > 1
 
 
 @dataclass(frozen=True)
@@ -49,15 +54,15 @@ class PrometheusState:
 
     url: str
     now: float  # unix seconds on Prometheus' clock
-    up_seconds: float | None
-    config_loaded: bool | None  # None: it does not report this
+    up_seconds: float | None  # since Prometheus started
+    config_loaded: bool | None  # the last reload of the configuration succeeded; None: not reported
     targets: tuple[Target, ...]
     groups: tuple[RuleGroup, ...]
     external_labels: Mapping[str, str]
     alertmanagers: tuple[str, ...]  # base URLs
     present: frozenset[str]  # selectors in the loaded alerts that select series now
     declared: frozenset[str]  # selectors without series now whose metric a scraped page declares
-    agent_hosts: frozenset[str]
+    agent_hosts: frozenset[str]  # hosts of agents that have series
     hubs: frozenset[tuple[str, str]]  # job and instance of each hub that has series
 
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-# One matcher: its name, its sign, and its value with or without quotes.
+# A matcher: its name, its sign, and its value with or without quotes.
 _MATCHER = re.compile(r'\s*"?([\w:.\-]+)"?\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*"|[^,}]*?)\s*(?:,|\}|$)')
-_SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}  # keys: isEqual, isRegex
+_SIGNS = {(True, False): "=", (False, False): "!=", (True, True): "=~", (False, True): "!~"}  # by isEqual, isRegex
 
 
-class Ending(NamedTuple):
-    """A receiver of an alert. `times` has the names of the time intervals that mute or restrict its route."""
+class Destination(NamedTuple):
+    """A receiver of an alert."""
 
-    receiver: str
-    times: tuple[str, ...]
+    name: str
+    time_intervals: tuple[str, ...]  # names of the intervals that mute or restrict its route
 
 
-def endings(config: Mapping[str, Any], labels: Mapping[str, str]) -> list[Ending]:
+def destinations(config: Mapping[str, Any], labels: Mapping[str, str]) -> list[Destination]:
     """Return the receivers of an alert with these labels; there may be several if a route has `continue`."""
     return list(dict.fromkeys(_walk(config["route"], labels, "")))
 
@@ -34,7 +34,7 @@ def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return the integrations of each receiver, such as webhook or pagerduty."""
     return {
         receiver["name"]: [
-            key.removesuffix("_configs") for key, ways in receiver.items() if key.endswith("_configs") and ways
+            key.removesuffix("_configs") for key, value in receiver.items() if key.endswith("_configs") and value
         ]
         for receiver in config.get("receivers") or ()
     }
@@ -42,18 +42,19 @@ def integrations(config: Mapping[str, Any]) -> dict[str, list[str]]:
 
 def is_silenced(matchers: Sequence[Mapping[str, Any]], labels: Mapping[str, str]) -> bool:
     """Return True if a silence with these matchers, as the API returns them, applies to an alert with these labels."""
-    return all(
-        holds(labels.get(m["name"], ""), _SIGNS[m.get("isEqual", True), m["isRegex"]], m["value"]) for m in matchers
-    )
+    return _all_hold([(m["name"], _SIGNS[m.get("isEqual", True), m["isRegex"]], m["value"]) for m in matchers], labels)
 
 
-def matches(matchers: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def matches(route: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return True if all matchers of a route hold: `matchers: ['a="b"']`, and the older `match` and `match_re`."""
-    parsed = [(name, "=", str(value)) for name, value in (matchers.get("match") or {}).items()]
-    parsed += [(name, "=~", str(value)) for name, value in (matchers.get("match_re") or {}).items()]
-    lines = matchers.get("matchers") or ()
-    parsed += [matcher for line in ([lines] if isinstance(lines, str) else lines) for matcher in parse(line)]
-    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in parsed)
+    matchers = [(name, "=", str(value)) for name, value in (route.get("match") or {}).items()]
+    matchers += [(name, "=~", str(value)) for name, value in (route.get("match_re") or {}).items()]
+    lines = route.get("matchers") or ()
+    if isinstance(lines, str):
+        lines = [lines]
+    for line in lines:
+        matchers += parse(line)
+    return _all_hold(matchers, labels)
 
 
 def parse(line: str) -> Iterator[tuple[str, str, str]]:
@@ -69,7 +70,12 @@ def holds(value: str, sign: str, expected: str) -> bool:
     return is_equal != sign.startswith("!")
 
 
-def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -> Iterator[Ending]:
+def _all_hold(matchers: Iterable[tuple[str, str, str]], labels: Mapping[str, str]) -> bool:
+    return all(holds(labels.get(name, ""), sign, value) for name, sign, value in matchers)
+
+
+def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -> Iterator[Destination]:
+    """Yield the receivers below a route that matches. `inherited`: the receiver of its parent."""
     receiver = route.get("receiver") or inherited
     matched = False
     for child in route.get("routes") or ():
@@ -79,5 +85,5 @@ def _walk(route: Mapping[str, Any], labels: Mapping[str, str], inherited: str) -
             if not child.get("continue"):
                 break
     if not matched:
-        times = (route.get(key) or () for key in ("mute_time_intervals", "active_time_intervals"))
-        yield Ending(receiver, tuple(name for names in times for name in names))
+        intervals = [*(route.get("mute_time_intervals") or ()), *(route.get("active_time_intervals") or ())]
+        yield Destination(receiver, tuple(intervals))

@@ -23,14 +23,14 @@ from zmon.schema.scraping import AGENT, HUB, LONGEST_SECONDS, made_for
 # Parts of a PromQL expression.
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _UP = re.compile(r"\bup\s*(\{[^}]*\})")
-_HAS_LABEL = re.compile(r',\s*\w+!=""')  # of a part that a cluster may lack, such as shards of Prometheus
+_OPTIONAL_LABEL = re.compile(r',\s*\w+!=""')  # that targets have only in some clusters, such as the shard of Prometheus
 _SERIES = re.compile(r"(?<![\w:])zmon[_:][\w:]+")
-_LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
+_LABEL_LIST = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^)]*\)")
 _LOAD = "Add dashboards/rules/ of this zmon to rule_files, then reload Prometheus."
 _JOB_OF_ALERT = "$labels.job_id"  # in a text of an alert
 _FINDING_RULE = "zmon:finding:alert"  # the recording rule whose series become alerts on findings
-_OF_FINDINGS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")
-_LABELS_OF_FINDINGS = {"job_id", "detector", "severity"}
+_FINDING_LABELS = re.compile(r"max by\s*\(([^)]*)\)\s*\(zmon_finding\b")  # the labels that this rule keeps
+_OWN_LABELS = {"job_id", "detector", "severity"}  # those that it always keeps; the others are labels of jobs
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,12 @@ class Shipped:
 
     alerts: dict[str, str]  # severity by name of the alert
     records: dict[str, tuple[str, ...]]  # names of recording rules by group
-    of_jobs: frozenset[str]  # alerts with a label job_id, which their texts name
+    of_jobs: frozenset[str]  # alerts whose texts name a job, so that they have a label job_id
 
 
 @cache
 def shipped() -> Shipped:
+    """Read the rules of dashboards/rules/."""
     alerts: dict[str, str] = {}
     records: dict[str, tuple[str, ...]] = {}
     of_jobs: set[str] = set()
@@ -70,8 +71,8 @@ def inputs(query: str, expressions: Mapping[str, str]) -> tuple[str, ...]:
     pending = [query]
     while pending:
         expression = pending.pop()
-        series |= dict.fromkeys(f"up{_HAS_LABEL.sub('', match[1])}" for match in _UP.finditer(expression))
-        for name in _SERIES.findall(_LABELS.sub("", _STRING.sub('""', expression))):
+        series |= dict.fromkeys(f"up{_OPTIONAL_LABEL.sub('', match[1])}" for match in _UP.finditer(expression))
+        for name in _SERIES.findall(_LABEL_LIST.sub("", _STRING.sub('""', expression))):
             if name not in expressions:
                 series[name] = None
             elif expressions[name] not in visited:
@@ -88,6 +89,7 @@ def checks(rules: Shipped, state: PrometheusState) -> list[Check]:
 
 
 def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
+    """Check that an alert is loaded and healthy, and that its series exist. `rule`: as loaded; None: it is not."""
     title = f"alert {name}"
     if rule is None:
         return Check(title, False, "is not loaded, so it cannot fire", _LOAD)
@@ -107,6 +109,7 @@ def _alert(name: str, rule: Rule | None, state: PrometheusState) -> Check:
 
 
 def _records(group: str, names: tuple[str, ...], loaded: dict[str, Rule]) -> Check:
+    """Check that the recording rules of a group are loaded and healthy. `loaded`: all rules by name."""
     title = f"rules {group}"
     if missing := [name for name in names if name not in loaded]:
         return Check(title, False, f"{len(missing)} of {len(names)} are not loaded: {listed(missing)}", _LOAD)
@@ -124,10 +127,10 @@ def alert_labels(declared: Sequence[str] | None, state: PrometheusState) -> list
     neither names a label, or if the hub is of an older version.
     """
     queries = [rule.query for group in state.groups for rule in group.rules if rule.name == _FINDING_RULE]
-    label_lists = [match[1].split(",") for query in queries if (match := _OF_FINDINGS.search(query))]
+    label_lists = [match[1].split(",") for query in queries if (match := _FINDING_LABELS.search(query))]
     if declared is None or not label_lists:
         return []
-    in_rules = {name.strip() for names in label_lists for name in names} - _LABELS_OF_FINDINGS
+    in_rules = {name.strip() for names in label_lists for name in names} - _OWN_LABELS
     results = []
     if dropped := sorted({*declared} - in_rules):
         intervals = made_for(recorded_rules(state.groups))

@@ -1,4 +1,4 @@
-"""An act: what zmon does about a finding, if its site lets it. An intent: that a rule of the site asks for an act.
+"""Acts and intents: an act is what zmon does about a finding, and an intent asks for it because of a rule of the site.
 
 Frozen data only. Times are unix seconds by the hub's clock. `zmon/hub/acts/` decides what to ask for, and
 `zmon/agent/acts/` decides whether to do it.
@@ -37,7 +37,7 @@ RIGHT = "right"  # somebody killed the rank or the launch without progress in be
 WRONG = "wrong"  # the job went on by itself
 UNCLEAR = "unclear"  # neither, or it is not known
 SCORES = (RIGHT, WRONG, UNCLEAR)
-# One act on a job within this time, for hub and agent: the next one would meet the job that the last one restarts.
+# Hub and agent allow one act on a job within this time: a second one would meet the job that the first one restarts.
 JOB_SECONDS = 600.0
 
 

@@ -85,10 +85,12 @@ class AlignedStep:
         return (None,) * len(self.self_seconds) if known is None else known
 
     def _sum(self, column: str) -> float | None:
+        """Return the sum of a column; None if one of its values is unknown."""
         known: Any = self.columns.get(column)
         return None if known is None or None in known else float(sum(known))
 
     def _by_word(self, measure: str) -> dict[str, Any]:
+        """Return the columns of a measure by word, such as the phase or the op."""
         by_word: dict[str, Any] = {}
         for name, column in self.columns.items():
             known = measure_of(name)

@@ -79,7 +79,7 @@ class ScalingCurve:
         return min(self.points_of_size(ranks, samples), key=lambda p: abs(p.samples - samples), default=None)
 
     def reference(self, ranks: int, samples: int) -> tuple[str, Point] | None:
-        """Return the point that a step of this size scales from, and WEAK or STRONG.
+        """Return how a step of this size scales (WEAK or STRONG), and the point that it scales from.
 
         Weak scaling is preferred to strong scaling, then the point with the fewest ranks.
         """
@@ -122,6 +122,7 @@ def are_similar(first: float, second: float) -> bool:
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:
+    """Return how a step of this size scales from a point; None if it has another number of samples in both ways."""
     if are_similar(samples / ranks, point.samples / point.ranks):
         return WEAK
     return STRONG if are_similar(samples, point.samples) else None

@@ -105,6 +105,7 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         return max(0, self.first_step + self.steps - self.restart.first_step)
 
     def _restart_text(self) -> str:
+        """Return the restart that followed, with its duration and longest phase; "" if none has followed."""
         restart = self.restart
         if restart is None:
             return ""

@@ -101,6 +101,7 @@ def client_config(document: Any, directory: Path, servers: Collection[Server]) -
 
 
 def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> HttpConfig | None:
+    """Return what one kind of server gets: its section, completed by what the file has outside of the sections."""
     if section is not None:
         return section if section.tls_config else msgspec.structs.replace(section, tls_config=file.tls_config)
     if file.credentials and is_asked:

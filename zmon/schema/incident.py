@@ -60,7 +60,7 @@ class NicRow:
     received_bytes_per_second: float | None
     transmitted_bytes_per_second: float | None
     speed_bytes_per_second: float | None
-    errors: dict[str, int]  # the increase of each counter that rose
+    errors: dict[str, int]  # the increase of each counter that has increased
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ class GpuRow:
     sm_clock_hertz: float | None
     throttled: tuple[str, ...]  # reasons
     memory_used_bytes: int | None
-    errors: dict[str, int]  # the increase of each ECC and XID count that rose
+    errors: dict[str, int]  # the increase of each ECC and XID count that has increased
 
 
 @dataclass(frozen=True, slots=True)

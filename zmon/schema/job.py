@@ -214,11 +214,14 @@ def unseen(
     """Return a line for each server that a screen lacks: one that does not answer, or a hub that no agent answers.
 
     `as_of` is the time of the last known state of a blind hub. The lines have no age, so that they do not change while
-    somebody reads them."""
-    known = "" if as_of is None else f", as of {clock(as_of)}"
-    lines = {
-        f"{sentence(hub_error)} Until then no culprit is known.": hub_error,
-        f"The hub reaches no agent: this is its last known state{known}. Is `zmon agent` running?": hub_is_blind,
-        f"{sentence(prometheus_error)} Until then charts and ranks are unknown.": prometheus_error,
-    }
-    return tuple(line for line, applies in lines.items() if applies)
+    somebody reads them.
+    """
+    lines = []
+    if hub_error:
+        lines.append(f"{sentence(hub_error)} Until then no culprit is known.")
+    if hub_is_blind:
+        known = "" if as_of is None else f", as of {clock(as_of)}"
+        lines.append(f"The hub reaches no agent: this is its last known state{known}. Is `zmon agent` running?")
+    if prometheus_error:
+        lines.append(f"{sentence(prometheus_error)} Until then charts and ranks are unknown.")
+    return tuple(lines)

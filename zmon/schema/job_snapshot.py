@@ -34,7 +34,8 @@ class AgentStatus:
     version: str | None = None  # version of zmon; None: the agent never answered
     # The leases that the site changed; None: never answered or not reported.
     leases: tuple[Threshold, ...] | None = None
-    refuses_acts: str | None = None  # why it refuses all acts of this hub; "": it decides about each; None: as above
+    # Why it refuses all acts of this hub; "": it decides about each act; None: never answered or not reported.
+    refuses_acts: str | None = None
     num_left_out: int = 0  # parts of its last report that the hub could not decode
     left_out: tuple[str, ...] = ()  # the first of them, each with the reason
     host_is_up: bool = False  # the agent does not answer, but its host refused the connection

@@ -77,7 +77,7 @@ LOSS_SOURCES = ("backward", "report")
 WORDS_KINDS = ("exception", "exit", "signal")  # the kinds of a rank's last words
 
 Severity = Literal["info", "warning", "critical"]  # severities of detectors; a newer zmon may have others
-_RISING = ("info", "warning", "", "critical")  # "": any other word
+_SEVERITIES = ("info", "warning", "", "critical")  # the least severe first; "": a word that is unknown here
 
 
 def second_job_id(job_id: str, launch_id: str) -> str:
@@ -92,11 +92,11 @@ def first_job_id(job_id: str, launch_id: str) -> str:
 
 
 def severity_order(severity: str) -> int:
-    """Return the position of a severity in rising order.
+    """Return the position of a severity among all severities, the least severe first.
 
-    An unknown word ranks above `warning`, because it may matter more, and below `critical`, so that it hides no page.
+    An unknown word is above `warning`, because it may matter more, and below `critical`, so that it hides no page.
     """
-    return _RISING.index(severity if severity in _RISING else "")
+    return _SEVERITIES.index(severity if severity in _SEVERITIES else "")
 
 
 def word(words: Sequence[str], number: int, kind: str) -> str:

@@ -58,4 +58,4 @@ def made_for(rules: Iterable[RecordedRule]) -> dict[str, int]:
 def duration_text(seconds: int) -> str:
     """Format whole seconds as Prometheus does: 20s, 1m, 1m30s."""
     minutes, rest = divmod(seconds, 60)
-    return f"{minutes}m{rest}s" if minutes and rest else f"{minutes}m" if minutes else f"{rest}s"
+    return (f"{minutes}m" if minutes else "") + (f"{rest}s" if rest or not minutes else "")

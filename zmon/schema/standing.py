@@ -26,10 +26,10 @@ _SERVER_WAITS = (
     "cifs_", "smb2_", "p9_", "cxiWait",  # SMB, 9p, GPFS
     "nv_", "nvidia_", "uvm_", "os_acquire_", "mlx5_", "ib_",  # drivers of GPUs and of InfiniBand
 )  # fmt: skip
-# Kernel functions in which a process waits for a page of a file, and types of file systems, as in mountinfo, whose
-# pages come from a server. A type may have a suffix, as in `fuse.sshfs` or `nfs4`.
+# Kernel functions in which a process waits for a page of a file.
 _PAGE_WAITS = ("folio_wait_", "__folio_lock", "wait_on_page_", "__lock_page", "bit_wait", "io_schedule")
-_SERVED = (
+# File systems whose pages come from a server: their types as in mountinfo, which may have a suffix (`fuse.sshfs`).
+_SERVER_FILE_SYSTEMS = (
     "fuse", "virtiofs", "nfs", "lustre", "ceph", "cifs", "smb3", "9p", "gpfs", "beegfs", "wekafs", "panfs", "afs",
     "orangefs",
 )  # fmt: skip
@@ -87,5 +87,5 @@ class Standing:
         """True if its main thread waits for the answer of a file system's server or of a driver."""
         if not self.wait_channel:
             return False
-        is_served = self.wait_channel.startswith(_PAGE_WAITS) and (self.file_system or "").startswith(_SERVED)
-        return is_served or self.wait_channel.startswith(_SERVER_WAITS)
+        is_served = (self.file_system or "").startswith(_SERVER_FILE_SYSTEMS)
+        return self.wait_channel.startswith(_SERVER_WAITS) or (is_served and self.wait_channel.startswith(_PAGE_WAITS))

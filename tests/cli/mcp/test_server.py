@@ -13,7 +13,6 @@ from tests.build import JOB
 from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
 from tests.cli.test_cli import assert_one_line
 from tests.golden.hub_scene import hub as full_hub
-from tests.http_server import FakeServer
 from tests.hub.serving import serving
 from zmon.cli.mcp.fence import MAX_CHARACTERS
 from zmon.schema.api import Problem
@@ -68,32 +67,26 @@ async def test_assistant_reads_jobs_findings_incidents_ranks_and_runbooks(tmp_pa
     assert (tmp_path / "err").read_text() == ""
 
 
-async def test_errors_are_one_fenced_line(tmp_path):
+async def test_errors_are_one_fenced_line(tmp_path, fake_server):
     hostile = HOSTILE["end of the fence"] + HOSTILE["terminal"] + HOSTILE["direction"]
-    server = FakeServer(lambda path, _: (500, Problem(f"failed: {hostile}")))
-    try:
-        async with session(server.url, tmp_path) as client:
-            for tool, arguments in (("status", {}), ("ranks", {"job_id": hostile}), ("runbook", {"cause": hostile})):
-                text = await answer(client, tool, is_error=True, **arguments)
-                assert "zmon cannot answer:" in text
-                assert_harmless(text)
-            assert "findings" in await answer(client, "findings", is_error=True, offset="many")
-    finally:
-        server.close()
+    server = fake_server(lambda *_: (500, Problem(f"failed: {hostile}")))
+    async with session(server.url, tmp_path) as client:
+        for tool, arguments in (("status", {}), ("ranks", {"job_id": hostile}), ("runbook", {"cause": hostile})):
+            text = await answer(client, tool, is_error=True, **arguments)
+            assert "zmon cannot answer:" in text
+            assert_harmless(text)
+        assert "findings" in await answer(client, "findings", is_error=True, offset="many")
 
 
-async def test_token_is_in_no_answer_and_in_no_log(tmp_path):
+async def test_token_is_in_no_answer_and_in_no_log(tmp_path, fake_server):
     config = tmp_path / "http.yaml"
     config.write_text(f"hub: {{authorization: {{credentials: {SECRET}}}}}\n")
-    server = FakeServer(lambda path, _: (401, Problem("who asks?")))
+    server = fake_server(lambda *_: (401, Problem("who asks?")))
     dead = f"http://ann:{SECRET}@127.0.0.1:{unused_port()}"
-    try:
-        for url, arguments in ((server.url, ("--http-config", str(config))), (dead, ())):
-            async with session(url, tmp_path, *arguments) as client:
-                texts = [await answer(client, tool, is_error=True) for tool in ("status", "findings", "incidents")]
-            assert SECRET not in "".join((*texts, (tmp_path / "err").read_text()))
-    finally:
-        server.close()
+    for url, arguments in ((server.url, ("--http-config", str(config))), (dead, ())):
+        async with session(url, tmp_path, *arguments) as client:
+            texts = [await answer(client, tool, is_error=True) for tool in ("status", "findings", "incidents")]
+        assert SECRET not in "".join((*texts, (tmp_path / "err").read_text()))
 
 
 async def test_hub_that_starts_later_is_asked_at_its_own_url(tmp_path):

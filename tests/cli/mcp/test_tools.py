@@ -9,7 +9,6 @@ from tests.build import JOB, NOW, finding, killed, snapshot
 from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
 from tests.cli.top.scene import row
 from tests.golden.hub_scene import hub as full_hub
-from tests.http_server import FakeServer
 from tests.hub.incidents.build import made
 from tests.hub.serving import serving
 from tests.metrics.scene import JOB_VIEW
@@ -59,11 +58,8 @@ async def test_no_tool_changes_anything(tools, requests):
 
 async def test_status_has_jobs_with_findings_first_and_counts_the_agents_that_answer(tools):
     answer = await tools.status()
-    assert [line.partition(",")[0] for line in data_of(answer)] == [
-        'job_id: "job"',
-        'job_id: "stuck"',
-        'job_id: "fresh"',
-    ]
+    first = [line.partition(",")[0] for line in data_of(answer)]
+    assert first == [f'job_id: "{name}"' for name in ("job", "stuck", "fresh")]
     assert 'job_id: "stuck", state: "stalled"' in answer
     assert "step_seconds: null, samples_per_second: null" in answer
     assert "Only 1 of 3 agents answer: some ranks are not seen." in answer
@@ -150,21 +146,17 @@ async def test_answers_of_a_blind_hub_say_that_it_is_blind(tmp_path):
             assert "<data-from-jobs>" not in answer
 
 
-async def test_ends_beyond_the_first_answer_of_the_hub_are_reached():
+async def test_ends_beyond_the_first_answer_of_the_hub_are_reached(fake_server):
     end = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), finding(summary="X"), None)
     ends = [msgspec.structs.replace(end, id=f"{n}", job_id=f"job-{n}") for n in range(300)]
-    server = FakeServer(lambda path, query: EndList(ends[: int(query.get("limit", 200))], len(ends)))
+    server = fake_server(lambda path, query: EndList(ends[: int(query.get("limit", 200))], len(ends)))
     answer = await tools_for(server.url).ends(offset=295)
-    server.close()
     assert [line.partition(",")[0] for line in data_of(answer)] == [f'job_id: "job-{n}"' for n in range(295, 300)]
     assert "This is the end of 300 lines; 295 were before." in answer
 
 
-# -- hostile jobs ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
-def hostile_tools():
+def hostile_tools(fake_server):
     """Tools that ask a hub all of whose texts are hostile."""
     text = HOSTILE_TEXT
     evidence = {
@@ -193,9 +185,7 @@ def hostile_tools():
             text, [row(0, host=text, phase=text, last_words=text)] * 30, 30, RankSummary(1, 0, 0, (), {text: 1})
         ),
     }
-    server = FakeServer(lambda path, _: answers.get(path.removeprefix("/api/v1/")))
-    yield tools_for(server.url)
-    server.close()
+    return tools_for(fake_server(lambda path, _: answers.get(path.removeprefix("/api/v1/"))).url)
 
 
 async def test_hostile_texts_stay_between_the_marks_in_every_answer(hostile_tools):
@@ -210,12 +200,11 @@ async def test_hostile_texts_stay_between_the_marks_in_every_answer(hostile_tool
         assert "Left out: nothing" not in outside
 
 
-async def test_ends_of_launches_are_shown_with_texts_that_cannot_end_the_fence(tmp_path):
+async def test_ends_of_launches_are_shown_with_texts_that_cannot_end_the_fence(fake_server):
     gone = [killed(rank, 9.0) for rank in range(4)]
     end = ended_launch(snapshot(*gone), finding(summary=HOSTILE_TEXT), None)
-    server = FakeServer(lambda path, _: EndList([end], 3) if path == "/api/v1/ends" else None)
+    server = fake_server(lambda path, _: EndList([end], 3) if path == "/api/v1/ends" else None)
     answer = await tools_for(server.url).ends()
-    server.close()
     assert_harmless(answer)
     assert "3 ends, newest first." in answer
     (line,) = data_of(answer)

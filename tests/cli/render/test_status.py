@@ -64,9 +64,7 @@ def test_pauses_that_healed_are_listed_below_the_jobs_the_longest_first():
 
 
 def test_finding_is_shown_with_culprit_onset_cost_and_next_step():
-    stall = finding(
-        lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`",
-    )  # fmt: skip
+    stall = finding(lost_gpu_hours=2.5, capsule="/state/incidents/f1", detail="On node-a: `kill -CONT 1002`")
     lines = output_of([JOB_VIEW], [stall], False, width=80, now=NOW + 190).splitlines()
     assert lines[0] == "STALLED rank_frozen, job job, for 3 min 12 s"
     rows = {line.split()[0]: " ".join(line.split()[1:]) for line in lines[1:8]}
@@ -205,8 +203,6 @@ def test_doctor_prints_a_line_per_check_and_counts_them():
         "1 armed, 2 INERT, 1 absent",
     ]  # fmt: skip
 
-
-# -- jobs that a fault ended -------------------------------------------------------------------------------
 
 ENDED = replace(
     JOB_VIEW, state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, findings=(), ended=ended_job()

@@ -83,14 +83,6 @@ class Hub:
         factor = len(self.requests) if job.state == "train" else 1
         return replace(job, time={category: seconds * factor for category, seconds in job.time.items()})
 
-    @asynccontextmanager
-    async def top(self, width=80, height=24):
-        """Yield the app after its first updates, and the pilot that drives it."""
-        app = Top("http://hub:9781", self.connect, lambda: self.now, PERIOD_SECONDS)
-        async with app.run_test(size=(width, height)) as pilot:
-            await self.settle(pilot)
-            yield app, pilot
-
     async def settle(self, pilot):
         """Wait until the next two answers are drawn."""
         num_requests = len(self.requests)
@@ -98,6 +90,16 @@ class Hub:
             while len(self.requests) < num_requests + 2 and pilot.app.is_running:
                 await pilot.pause(0.01)
         await pilot.pause()
+
+
+@asynccontextmanager
+async def top(state, width=80, height=24):
+    """Yield the app after its first updates, the pilot that drives it, and its hub."""
+    hub = Hub(state)
+    app = Top("http://hub:9781", hub.connect, lambda: hub.now, PERIOD_SECONDS)
+    async with asyncio.timeout(30), app.run_test(size=(width, height)) as pilot:
+        await hub.settle(pilot)
+        yield app, pilot, hub
 
 
 def screen(app):

@@ -1,6 +1,5 @@
 """Tests of `zmon top` in a real terminal against a hub over HTTP, without a terminal, and without textual."""
 
-import asyncio
 import fcntl
 import os
 import pty
@@ -17,7 +16,6 @@ import pytest
 from tests.build import NOW
 from tests.cli.test_cli import assert_one_line
 from tests.cli.top.scene import FROZEN, job, row
-from tests.http_server import FakeServer
 from zmon.cli.top.app import connect
 from zmon.errors import Unreachable
 from zmon.job.headline import with_headline
@@ -30,22 +28,16 @@ ANSWERS = {
     "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [with_headline(job(findings=("f1",)), [FROZEN])]},
     "/api/v1/findings": {"schema": 1, "findings": [FROZEN]},
     "/api/v1/jobs/dlrm-7/ranks": {
-        "schema": 1,
-        "job_id": "dlrm-7",
-        "ranks": [row(0), row(1)],
-        "num_rows": 2,
-        "summary": SUMMARY,
+        "schema": 1, "job_id": "dlrm-7", "ranks": [row(0), row(1)], "num_rows": 2, "summary": SUMMARY,
     },
-}
+}  # fmt: skip
 
 
 @pytest.fixture
-def http_hub():
+def http_hub(fake_server):
     """A hub that serves `answers`; any other path is a 404."""
     answers = dict(ANSWERS)
-    server = FakeServer(lambda path, _: answers.get(path))
-    yield server.url, answers
-    server.close()
+    return fake_server(lambda path, _: answers.get(path)).url, answers
 
 
 @contextmanager
@@ -131,44 +123,41 @@ def test_other_commands_do_not_import_textual():
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=TIMEOUT_SECONDS).returncode == 0
 
 
-def fetch(url, job_id):
-    async def main():
-        async with connect(url) as ask:
-            return await ask(job_id, NOW)
-
-    return asyncio.run(main())
+async def fetch(url, job_id):
+    async with connect(url) as ask:
+        return await ask(job_id, NOW)
 
 
-def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
-    state = fetch(http_hub[0], "dlrm-7")
+async def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
+    state = await fetch(http_hub[0], "dlrm-7")
     assert ([job.job_id for job in state.jobs], [f.id for f in state.findings]) == (["dlrm-7"], ["f1"])
     assert ([r.rank for r in state.ranks], state.ranks_note) == ([0, 1], "")
-    assert fetch(http_hub[0], None).ranks == ()
+    assert (await fetch(http_hub[0], None)).ranks == ()
 
 
-def test_large_job_says_how_many_ranks_are_left_out(http_hub):
+async def test_large_job_says_how_many_ranks_are_left_out(http_hub):
     url, answers = http_hub
     answers["/api/v1/jobs/dlrm-7/ranks"] = {**answers["/api/v1/jobs/dlrm-7/ranks"], "num_rows": 16_384}
-    state = fetch(url, "dlrm-7")
+    state = await fetch(url, "dlrm-7")
     assert len(state.ranks) == 2
     assert "16,382 more ranks" in state.ranks_note
 
 
-def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
+async def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
     url, answers = http_hub
     del answers["/api/v1/jobs/dlrm-7/ranks"]
-    state = fetch(url, "dlrm-7")
+    state = await fetch(url, "dlrm-7")
     assert state.ranks == ()
     assert "another version, or no longer knows the job" in state.ranks_note
     assert state.jobs
 
 
-def test_malformed_answer_about_ranks_is_shown_as_unknown(http_hub):
+async def test_malformed_answer_about_ranks_is_shown_as_unknown(http_hub):
     url, answers = http_hub
     answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
-    assert "ranks unknown" in fetch(url, "dlrm-7").ranks_note
+    assert "ranks unknown" in (await fetch(url, "dlrm-7")).ranks_note
 
 
-def test_stopped_hub_is_unreachable():
+async def test_stopped_hub_is_unreachable():
     with pytest.raises(Unreachable):
-        fetch("http://127.0.0.1:1", None)
+        await fetch("http://127.0.0.1:1", None)

@@ -7,6 +7,7 @@ import pytest
 from tests.build import NOW, ended_job
 from tests.cli.top.scene import healthy, job, row, stalled
 from zmon.cli.top.panels import (
+    RANK_COLUMNS,
     HubState,
     Outage,
     findings_panel,
@@ -25,7 +26,7 @@ OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
 
 
 def row_texts(rows):
-    return [" ".join(cells) for cells, _ in rows]
+    return [" ".join(row.cells) for row in rows]
 
 
 def test_unreachable_hub_is_shown_with_the_age_of_the_data():
@@ -118,14 +119,14 @@ def test_ranks_of_another_job_are_not_shown():
 )
 def test_activity_cell_describes_state_of_rank(changes, expected):
     state = replace(healthy(), ranks=(row(0, **changes),))
-    ((cells, _),) = rank_rows(state, "dlrm-7")
-    assert cells[2] == expected
+    (rank_row,) = rank_rows(state, "dlrm-7")
+    assert dict(zip(RANK_COLUMNS, rank_row.cells, strict=True))["activity"] == expected
 
 
 def test_rank_without_a_complete_step_has_unknown_times():
     state = replace(healthy(), ranks=(row(0, self_seconds=None, exposed_seconds=None),))
-    ((cells, _),) = rank_rows(state, "dlrm-7")
-    assert cells[-2:] == ("unknown", "unknown")
+    (rank_row,) = rank_rows(state, "dlrm-7")
+    assert rank_row.cells[-2:] == ("unknown", "unknown")
 
 
 def test_shortened_names_keep_both_ends():
@@ -147,9 +148,6 @@ def test_unknown_severity_is_counted_under_its_name():
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain
 
 
-# -- jobs that a fault ended -------------------------------------------------------------------------------
-
-
 def ended():
     gone = job("a-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
     return replace(healthy(), jobs=(job("a-healthy"), with_headline(gone, ())))
@@ -157,10 +155,10 @@ def ended():
 
 def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
     state = ended()
-    accounts = {job_.job_id: job_.time for job_ in state.jobs}
+    accounts = {view.job_id: view.time for view in state.jobs}
     first, second = job_rows(state, None, accounts, 120)
-    assert (first[0][0].strip(), first[0][1:]) == ("!a-failed", ("exited", "4 gone", "604", "–", "–", "ended"))
-    assert (first[1], second[1]) == (True, False)
+    assert first.cells == (" !a-failed", "exited", "4 gone", "604", "–", "–", "ended")
+    assert (first.is_highlighted, second.is_highlighted) == (True, False)
 
 
 def test_job_that_is_done_is_listed_last():

@@ -1,9 +1,5 @@
 """Tests of `zmon doctor --kubernetes` with an API server on loopback."""
 
-import asyncio
-
-import pytest
-
 from tests.doctor.kubernetes.scene import AGENTS, daemon_set, monitor, namespace, of_chart, prometheus, rule, states
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.doctor import examine_kubernetes
@@ -23,49 +19,33 @@ OBJECTS = {
 }
 
 
-@pytest.fixture
-def examined(tmp_path):
-    """A function that returns the checks of a cluster, and the queries of the requests for lists.
+async def examined(tmp_path, agents=AGENTS, missing="nothing", refusals=None):
+    """Return the checks of a cluster, and the queries of the requests for lists.
 
     The cluster is healthy, but has no paths that contain `missing`, and refuses what `refusals` says.
     """
-    token_file = tmp_path / "token"
-    token_file.write_text("token-1")
-
-    def examined(agents=AGENTS, missing="nothing", refusals=None):
-        async def main():
-            api = FakeApi()
-            api.objects = {path: things for path, things in OBJECTS.items() if missing not in path}
-            api.refusals = refusals or {}
-            async with api.serve():
-                return await checks_of(api.account(token_file), agents), api.lists
-
-        return asyncio.run(main())
-
-    return examined
+    (tmp_path / "token").write_text("token-1")
+    api = FakeApi()
+    api.objects = {path: things for path, things in OBJECTS.items() if missing not in path}
+    api.refusals = refusals or {}
+    async with api.serve():
+        return await checks_of(api.account(tmp_path / "token"), agents), api.lists
 
 
-def test_every_check_is_armed_in_a_healthy_cluster(examined):
-    checks, lists = examined()
-    assert states(checks) == dict.fromkeys(
-        (
-            "pods of agents",
-            "DaemonSet zmon-agents/zmon-agent",
-            "Pod Security zmon-agents",
-            "PodMonitor zmon-agents/zmon-agent",
-            "ServiceMonitor zmon/zmon-hub",
-            "PrometheusRule zmon/zmon-zmon",
-            "interval of zmon-agent",
-            "interval of zmon-hub",
-        ),
-        True,
-    )
+async def test_every_check_is_armed_in_a_healthy_cluster(tmp_path):
+    checks, lists = await examined(tmp_path)
+    names = (
+        "pods of agents", "DaemonSet zmon-agents/zmon-agent", "Pod Security zmon-agents",
+        "PodMonitor zmon-agents/zmon-agent", "ServiceMonitor zmon/zmon-hub", "PrometheusRule zmon/zmon-zmon",
+        "interval of zmon-agent", "interval of zmon-hub",
+    )  # fmt: skip
+    assert states(checks) == dict.fromkeys(names, True)
     assert {query.get("labelSelector") for query in lists} == {None, AGENTS.selector}
 
 
-def test_rights_of_the_hub_alone_leave_the_rest_unknown_with_the_missing_rules(examined):
+async def test_rights_of_the_hub_alone_leave_the_rest_unknown_with_the_missing_rules(tmp_path):
     refused = {("list", path): (403, "x is forbidden") for path in OBJECTS if not path.endswith("/pods")}
-    checks, _ = examined(refusals=refused)
+    checks, _ = await examined(tmp_path, refusals=refused)
     assert states(checks) == {
         "pods of agents": True,
         "DaemonSet of agents": None,
@@ -78,43 +58,40 @@ def test_rights_of_the_hub_alone_leave_the_rest_unknown_with_the_missing_rules(e
     assert '{apiGroups: ["monitoring.coreos.com"], resources: [prometheuses], verbs: [list]}' in rules
 
 
-def test_cluster_without_the_operator_is_quiet(examined):
-    checks, _ = examined(missing="monitoring")
+async def test_cluster_without_the_operator_is_quiet(tmp_path):
+    checks, _ = await examined(tmp_path, missing="monitoring")
     assert states(checks)["Prometheus operator"] is None
     assert False not in states(checks).values()
 
 
-def test_no_request_is_about_agents_that_are_not_named(examined):
-    checks, lists = examined(agents=None)
+async def test_no_request_is_about_agents_that_are_not_named(tmp_path):
+    checks, lists = await examined(tmp_path, agents=None)
     assert states(checks)["pods of agents"] is None
     assert all("labelSelector" not in query for query in lists)
 
 
-def test_server_that_does_not_answer_is_one_line(tmp_path):
+async def test_server_that_does_not_answer_is_one_line(tmp_path):
     (tmp_path / "token").write_text("token-1")
     server = FakeApi()
     server.url = "http://127.0.0.1:1"
-    (check,) = asyncio.run(checks_of(server.account(tmp_path / "token"), AGENTS))
+    (check,) = await checks_of(server.account(tmp_path / "token"), AGENTS)
     assert (check.name, check.armed) == ("Kubernetes", False)
     assert "Connection refused" in check.result
 
 
-def test_checks_of_a_pod_leave_out_its_node(tmp_path):
+async def test_checks_of_a_pod_leave_out_its_node(tmp_path):
     (tmp_path / "token").write_text("token-1")
     nowhere = "http://127.0.0.1:1"
-
-    async def main():
-        api = FakeApi()
-        api.objects = OBJECTS
-        async with api.serve():
-            return await examine_kubernetes(api.account(tmp_path / "token"), AGENTS, nowhere, nowhere)
-
-    names = [check.name for check in asyncio.run(main())]
+    api = FakeApi()
+    api.objects = OBJECTS
+    async with api.serve():
+        checks = await examine_kubernetes(api.account(tmp_path / "token"), AGENTS, nowhere, nowhere)
+    names = [check.name for check in checks]
     assert (names[0], names[-2:], len(names)) == ("pods of agents", ["hub", "Prometheus"], 10)
 
 
-def test_authority_that_is_broken_is_one_line(tmp_path):
+async def test_authority_that_is_broken_is_one_line(tmp_path):
     http = HttpConfig(tls_config=TlsConfig(ca_file=tmp_path / "ca.crt"))
-    (check,) = asyncio.run(checks_of(ApiServer("https://127.0.0.1:1", http), AGENTS))
+    (check,) = await checks_of(ApiServer("https://127.0.0.1:1", http), AGENTS)
     assert (check.name, check.armed) == ("Kubernetes", False)
     assert "ca.crt: No such file" in check.result

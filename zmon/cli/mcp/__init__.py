@@ -1,6 +1,6 @@
 """`zmon mcp`: tools with which an assistant reads what zmon knows. Only `server` needs the package mcp.
 
-`tools` asks the hub and makes the answers, `fence` marks what comes from jobs and limits the length of an answer.
+`tools` asks the hub and makes the answers; `fence` marks the text from jobs in them and limits their length.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Marks text that comes from jobs, so that a reader can tell it from what zmon says, and cuts long answers. Pure.
+"""The text of an answer of `zmon mcp`: values as lines, text from jobs between two marks, and no more than fits. Pure.
 
 A job chooses its name, labels, exceptions, functions and output, and may write there what looks like an instruction, or
-like the end of what is marked. So each such text is a JSON string of printable ASCII without `<`, `>` and a backtick:
-all other characters are `\\u` escapes. No text can be a mark, end a line, turn a line around or be invisible.
+like the end of the marked text. So each text from a job is a JSON string of printable ASCII without `<`, `>` and
+backticks; other characters are `\\u` escapes. No text can be a mark, end a line, turn a line around or be invisible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_CHARACTERS = 8000  # of an answer, all of which an assistant reads
 _RESERVED = 300  # characters for the marks and the last line
 _MAX_TEXT = 1000  # characters of one line of a text
 _MAX_IN_A_ROW = 64  # numbers or words in one line
-_ESCAPED = re.compile("[<>`\x7f]")  # json escapes all that is not ASCII, and control characters but this one
+_ESCAPED = re.compile("[<>`\x7f]")  # json itself escapes what is not ASCII, and all control characters but DEL
 
 
 def fenced(lines: Iterable[str]) -> list[str]:
@@ -38,7 +38,7 @@ def quoted(text: str) -> str:
 
 
 def fields(value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the set fields of a struct or dataclass by name: all, or those that are named."""
+    """Return the fields of a struct or dataclass by name: these, or all if none is given. UNSET fields are left out."""
     if not names:
         is_dataclass = dataclasses.is_dataclass(value)
         names = [field.name for field in dataclasses.fields(value)] if is_dataclass else value.__struct_fields__
@@ -46,7 +46,7 @@ def fields(value: Any, names: Sequence[str] = ()) -> dict[str, Any]:
 
 
 def row(values: Mapping[str, Any]) -> str:
-    """Return one line with these values, each with its name, which is one of ours."""
+    """Return one line with the names and the values of fields. The names are zmon's own, so they need no quotes."""
     return ", ".join(f"{name}: {_flat(value)}" for name, value in values.items())
 
 
@@ -72,11 +72,12 @@ def lines(value: Any, place: str) -> Iterator[str]:
 
 
 def _is_flat(value: object) -> bool:
+    """Return True for a value that has no parts."""
     return value is None or isinstance(value, str | int | float)
 
 
 def _flat(value: Any) -> str:
-    """Return a number, a text, or a list of both, as JSON."""
+    """Return a number, a text, or a list of both, as JSON. A long list is cut."""
     if isinstance(value, list | tuple):
         more = f", and {len(value) - _MAX_IN_A_ROW:,} more" if len(value) > _MAX_IN_A_ROW else ""
         return f"[{', '.join(map(_flat, value[:_MAX_IN_A_ROW]))}{more}]"
@@ -92,8 +93,8 @@ def page(
 ) -> str:
     """Return an answer: `head`, then as many lines of `body` as there is room for, and a line about those left out.
 
-    `offset`: the number of the first line to show. `total`: the number of all lines, if `body` begins with that line;
-    None: `body` has all lines. `is_data`: the body has text from jobs; the head never has.
+    `offset`: the number of the first line of the answer. `total`: the number of all lines; None: `body` has all lines.
+    If `total` is given, `body` begins with line `offset`. `is_data`: the body has text from jobs; the head never has.
     """
     offset = max(0, offset)
     if total is None:
@@ -113,4 +114,6 @@ def page(
         footer = [f"Left out: {total - end:,} of {total:,} lines. For the next ones, ask again with offset={end}."]
     elif offset:
         footer = [f"This is the end of {total:,} lines; {min(offset, total):,} were before."]
-    return "\n".join([*head, *((fenced(shown) if is_data else shown) if body else ()), *footer])
+    if body and is_data:
+        shown = fenced(shown)
+    return "\n".join([*head, *shown, *footer])

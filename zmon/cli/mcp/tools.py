@@ -24,7 +24,8 @@ from zmon.stack import manual
 
 Part = Literal["summary", "ranks", "hosts", "timeline", "evidence"]
 _MAX_ROWS = 200  # rows requested from the hub; an answer has room for fewer
-# The fields that an answer shows of each object, in this order.
+_RUNBOOK = re.compile(r"^## (\w+)\n(.*?)(?=^##? |\Z)", re.MULTILINE | re.DOTALL)  # a section, to the next heading
+# The fields of an object that an answer shows, in this order.
 _JOB = ("job_id", "state", "attempt", "step", "ranks_seen", "world_size", "step_seconds", "samples_per_second")
 _INCIDENT = ("id", "job_id", "severity", "cause", "ranks", "hosts", "onset", "resolved", "summary")
 _FINDING = (
@@ -63,7 +64,7 @@ class Tools:
     async def findings(self, job_id: str | None = None, with_resolved: bool = False, offset: int = 0) -> str:
         """Show open findings, or all: what is wrong, culprit, cause, confidence, what to do next (detail)."""
         async with self._connect() as hub:
-            answer = await hub.jobs()  # says whether the hub is blind: then no finding does not mean health
+            answer = await hub.jobs()  # says whether the hub is blind: then an empty list says nothing
             newest_first = (await hub.findings(job_id, active=not with_resolved, evidence=False)).findings
         ordered = newest_first if with_resolved else worst_first(newest_first)
         body = [line for n, finding in enumerate(ordered) for line in self._finding(finding, f"findings[{n}]")]
@@ -93,10 +94,12 @@ class Tools:
         async with self._connect() as hub:
             answer = await hub.ranks(job_id, _MAX_ROWS, offset, order)
         summary = answer.summary
-        head = f"{counted(summary.num_ranks, 'rank')}: {summary.num_standing_out} are culprits, dead, overdue or "
-        head += f"unwatched. {summary.num_missing} more ranks are missing: no agent reports them."
+        counts = (
+            f"{counted(summary.num_ranks, 'rank')}: {summary.num_standing_out} are culprits, dead, overdue or "
+            f"unwatched. {summary.num_missing} more ranks are missing: no agent reports them."
+        )
         body = [row(fields(rank)) for rank in answer.ranks]
-        return page([*self._head(), head], body, offset, answer.num_rows)
+        return page([*self._head(), counts], body, offset, answer.num_rows)
 
     async def ends(self, job_id: str | None = None, offset: int = 0) -> str:
         """Show how launches of a job, or of all jobs, ended: done, failed and why, cancelled, node lost."""
@@ -112,7 +115,7 @@ class Tools:
         except OSError as error:
             reason = f"docs/runbooks.md is not on this machine ({error.strerror})"
             raise ZmonError(f"cannot show a runbook: {reason}", "", "`detail` of a finding is the next step") from error
-        sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^##? |\Z)", text, re.MULTILINE | re.DOTALL))
+        sections = dict(_RUNBOOK.findall(text))
         if cause not in sections:
             raise ZmonError(f"there is no runbook of {cause}", "", "The tool findings shows the causes")
         return page([f"docs/runbooks.md, {cause}:"], sections[cause].strip().splitlines(), offset, is_data=False)
@@ -125,21 +128,24 @@ class Tools:
         if answer is None:
             return
         if answer.blind:
-            yield from ("BLIND. " + line for line in unseen(hub_is_blind=True, as_of=answer.as_of))
+            (line,) = unseen(hub_is_blind=True, as_of=answer.as_of)
+            yield f"BLIND. {line}"
         elif answer.num_agents_answering < answer.num_agents:
             yield f"Only {answer.num_agents_answering} of {answer.num_agents} agents answer: some ranks are not seen."
 
     def _job(self, job: JobView) -> str:
-        head = {"headline": job.headline.word, "line": job.headline.text(self._now()), "findings": job.findings}
-        return row({**fields(job, _JOB), **head})
+        headline = {"headline": job.headline.word, "line": job.headline.text(self._now()), "findings": job.findings}
+        return row({**fields(job, _JOB), **headline})
 
     def _finding(self, finding: Finding, place: str) -> Iterator[str]:
+        """Yield the lines of a finding. `place`: the beginning of each line."""
         state = "open" if finding.resolved is None else "resolved"
         values = {"state": state, "summary": finding.text(self._now()), **fields(finding, _FINDING)}
         for name, value in values.items():
             yield from lines(value, f"{place}.{name}")
 
     def _part(self, capsule: Capsule, part: Part) -> Iterator[str]:
+        """Yield the lines of a part of an incident."""
         match part:
             case "summary":
                 yield from self._finding(capsule.finding, "finding")

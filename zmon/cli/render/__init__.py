@@ -16,6 +16,6 @@ def show(as_json: bool, answer: object, text: RenderableType) -> None:
         Console(markup=False).print(text)
 
 
-def right(*names: str, no_wrap: bool = False) -> list[Column]:
-    """Return the columns of numbers of a table."""
+def number_columns(*names: str, no_wrap: bool = False) -> list[Column]:
+    """Return columns for numbers, which are aligned on the right."""
     return [Column(name, justify="right", no_wrap=no_wrap) for name in names]

@@ -1,7 +1,6 @@
-"""The output of `zmon analyze`: findings, then what the format of the files shows.
+"""The output of `zmon analyze` for step logs: findings, where the time went, and a heat map of the ranks.
 
-For a step log that is where the time went, and a heat map of the ranks. A pipeline trace adds what-ifs: per stage, for
-the slowest workers, and for all workers. Flight records show the collectives in which ranks wait.
+A pipeline trace adds what-ifs: per stage, for the slowest workers, and for all workers.
 """
 
 from __future__ import annotations
@@ -12,23 +11,20 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render import right
+from zmon.cli.render import number_columns
 from zmon.cli.render.heat_map import heat_map_text
-from zmon.detectors.wording import ranks_text
 from zmon.format import UNKNOWN, counted, listed
-from zmon.offline.analyze.collectives import FlightAnalysis
 from zmon.offline.analyze.pipeline import PipelineReport, WhatIf, Worker
 from zmon.offline.analyze.replay import MIN_STEPS, Attempt, is_conclusive
 from zmon.offline.analyze.rows import StepTable
 from zmon.stats import quantile
 
-_MAX_ROWS = 64  # collectives in flight
 _MAX_NAMES = 4  # of the slowest workers
 
 
 def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[RenderableType] = ()) -> RenderableType:
-    """Return the output for one log, with `extra` parts of its format below the caveats."""
-    parts = _summary(findings(log, attempts), caveats(log, attempts))
+    """Return the output for one log. `extra`: what the format of its files adds, below the caveats."""
+    parts = summary_lines(findings(log, attempts), caveats(log, attempts))
     for part in extra:
         parts += [Text(""), part]
     for attempt in attempts:
@@ -36,7 +32,8 @@ def report(log: StepTable, attempts: list[Attempt], width: int, extra: Sequence[
     return Group(*parts)
 
 
-def _summary(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
+def summary_lines(conclusions: Sequence[str], notes: Sequence[str]) -> list[RenderableType]:
+    """Return the lines at the top of an output: conclusions in bold, notes dimmed."""
     return [*(Text(line, style="bold") for line in conclusions), *(Text(f"({line})", style="dim") for line in notes)]
 
 
@@ -90,7 +87,8 @@ def steps_document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]
                 "seconds": attempt.job_state.time.total_seconds,
                 "time": attempt.job_state.time.causes,
                 "findings": [
-                    {"first_step": s.first_step, "last_step": s.last_step, "finding": s.finding} for s in attempt.spans
+                    {"first_step": span.first_step, "last_step": span.last_step, "finding": span.finding}
+                    for span in attempt.spans
                 ],
             }
             for attempt in attempts
@@ -99,10 +97,11 @@ def steps_document(log: StepTable, attempts: list[Attempt]) -> dict[str, object]
 
 
 def _time(attempt: Attempt) -> RenderableType:
+    """Return a table with the time by category."""
     account = attempt.job_state.time
     durations = account.recent_seconds
     title = f"attempt {attempt.number}: {account.total_seconds:,.1f} s in {counted(account.num_steps, 'step')}"
-    table = Table("category", *right("seconds", "share", "per step"), title=title, title_justify="left")
+    table = Table("category", *number_columns("seconds", "share", "per step"), title=title, title_justify="left")
     for category, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
         share = f"{seconds / account.total_seconds:.1%}" if account.total_seconds else "unknown"
         table.add_row(category, f"{seconds:,.2f}", share, f"{seconds / account.num_steps * 1000:.2f} ms")
@@ -115,9 +114,10 @@ def _time(attempt: Attempt) -> RenderableType:
 
 
 def what_if_table(report: PipelineReport, workers: Mapping[int, Worker]) -> RenderableType:
+    """Return a table with what a step would take if the operations of some workers took as long as usual."""
     table = Table(
         "with usual durations",
-        *right("step", "saves", "share of a step", "share of all unevenness"),
+        *number_columns("step", "saves", "share of a step", "share of all unevenness"),
         title=f"what-if: mean of {report.steps} replayed steps, {report.seconds:.3f} s as it is "
         f"({report.recorded_seconds:.3f} s with the pauses between operations)",
         title_justify="left",
@@ -139,57 +139,3 @@ def _what_ifs(report: PipelineReport, workers: Mapping[int, Worker]) -> list[tup
         *((f"stage {what_if.stage}", what_if) for what_if in report.stages),
         (f"{kind}: {listed(slowest, _MAX_NAMES)}", report.slowest),
     ]
-
-
-def flight_report(analysis: FlightAnalysis) -> RenderableType:
-    """Return the output for the dumps of one job."""
-    notes = [*analysis.notes]
-    if analysis.findings:
-        notes.append("this holds if the job stood still when its ranks wrote their records, as they do after a timeout")
-    parts = _summary(_conclusions(analysis), notes)
-    if analysis.pending:
-        parts += [Text(""), _pending_table(analysis)]
-    return Group(*parts)
-
-
-def flight_document(analysis: FlightAnalysis) -> dict[str, object]:
-    """Return the document that `--json` prints for flight records."""
-    return {
-        "schema": 1,
-        "job_id": analysis.job_id,
-        "caveats": list(analysis.notes),
-        "world_size": analysis.world_size,
-        "ranks": list(analysis.ranks),
-        "missing": list(analysis.missing),
-        "findings": list(analysis.findings),
-        "pending": [
-            {"rank": each.rank, "where": each.where or None, "collective": each.collective} for each in analysis.pending
-        ],
-    }
-
-
-def _conclusions(analysis: FlightAnalysis) -> list[str]:
-    if analysis.findings:
-        return [f"{finding.cause}: {finding.summary}" for finding in analysis.findings]
-    if analysis.conclusive:
-        return ["no findings: no collective is in flight"]
-    if analysis.missing:
-        return [f"unknown: there is no usable record of {ranks_text(analysis.missing)}"]
-    return [
-        "unknown: each rank that others wait for waits itself; look at the network, and at operations without a number"
-    ]
-
-
-def _pending_table(analysis: FlightAnalysis) -> RenderableType:
-    rank, sequence = right("rank", "sequence")
-    title = f"in flight on {len({pending.rank for pending in analysis.pending})} ranks"
-    table = Table(
-        rank, "operation", sequence, "group", "sizes", "state", "issued by", title=title, title_justify="left"
-    )
-    for pending in analysis.pending[:_MAX_ROWS]:
-        c = pending.collective
-        sizes = " ".join(str(list(size)) for size in c.sizes)
-        table.add_row(str(pending.rank), c.op, str(c.sequence), c.group, sizes, c.state, pending.where or "unknown")
-    if len(analysis.pending) > _MAX_ROWS:
-        table.caption = f"and {len(analysis.pending) - _MAX_ROWS} more"
-    return table

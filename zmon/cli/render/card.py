@@ -63,6 +63,7 @@ def finding_lines(finding: Finding, part: str = "", job_id: str = "") -> list[st
 
 
 def _ending(card: VerdictCard, job: WatchedJob | None) -> Iterator[Row]:
+    """Yield how the command ended and why, and the exit code of watch if it is another one."""
     fault = fault_of(job, card.signalled) if job else None
     why = f": {fault.summary}" if fault else ""
     if job and card.failed and not fault:
@@ -76,12 +77,13 @@ def _ending(card: VerdictCard, job: WatchedJob | None) -> Iterator[Row]:
 
 
 def _speed(job: WatchedJob) -> Iterator[Row]:
+    """Yield which ranks were watched, and how fast their steps were."""
     view = job.view
     ranks = watched_part(view) or f"{view.ranks_seen} of {view.world_size}"
-    host = f" on {listed(view.hosts, 2)}" if view.hosts else ""
-    edge = "" if "python" not in job.edges else "; the Python edge of the probe, because their Python is not zmon's"
-    apart = f"; {view.uncompared}" if view.uncompared else ""
-    yield "ranks", f"{ranks}{host}{apart}{edge}"
+    hosts = f" on {listed(view.hosts, 2)}" if view.hosts else ""
+    uncompared = f"; {view.uncompared}" if view.uncompared else ""
+    edge = "; the Python edge of the probe, because their Python is not zmon's" if "python" in job.edges else ""
+    yield "ranks", f"{ranks}{hosts}{uncompared}{edge}"
     if not job.steps:
         yield "steps", "none finished"
         return
@@ -117,6 +119,7 @@ def _time(job: WatchedJob) -> Iterator[Row]:
 
 
 def _largest(view: JobView) -> list[tuple[str, float]]:
+    """Return the largest time categories with their seconds, as many as the bar has fills for."""
     total = sum(view.time.values())
     return sorted(
         ((name, seconds) for name, seconds in view.time.items() if seconds >= _MIN_SHARE * total),
@@ -150,9 +153,11 @@ def _other_jobs(jobs: Sequence[WatchedJob], main: WatchedJob) -> Iterator[Row]:
 
 
 def _label_first(label: str, lines: Sequence[str]) -> Iterator[Row]:
-    """Yield the first lines and the number of the others. The first row has the label."""
-    shown = [*lines[:_MAX_OTHERS], *([f"and {len(lines) - _MAX_OTHERS} more"] if len(lines) > _MAX_OTHERS else [])]
-    yield from zip([label, *[""] * _MAX_OTHERS], shown, strict=False)
+    """Yield the first lines, and how many more there are. The first row has the label."""
+    shown = [*lines[:_MAX_OTHERS]]
+    if len(lines) > _MAX_OTHERS:
+        shown.append(f"and {len(lines) - _MAX_OTHERS} more")
+    yield from ((label if index == 0 else "", line) for index, line in enumerate(shown))
 
 
 def _next(job: WatchedJob, fault: Finding | None) -> str:

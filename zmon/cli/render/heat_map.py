@@ -30,7 +30,8 @@ def heat_map_text(log: StepTable, attempt: Attempt, width: int) -> Text:
     for rank, cells in zip(ratios.ranks, ratios.cells, strict=True):
         text.append(f"{rank:>{_MARGIN - 1}} {''.join(map(shade, cells))}\n")
     first, last = (f"{log.number(step):,}" for step in (ratios.first_steps[0], ratios.first_steps[-1]))
-    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{max(len(ratios.first_steps) - len(first), len(last) + 1)}}")
+    last_width = max(len(ratios.first_steps) - len(first), len(last) + 1)
+    text.append(f"{'step':>{_MARGIN - 1}} {first}{last:>{last_width}}")
     return text
 
 

@@ -12,7 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from zmon.cli.render import right
+from zmon.cli.render import number_columns
 from zmon.hub.incidents import words
 from zmon.hub.incidents.moments import culprit_names
 from zmon.hub.incidents.report import most_important
@@ -43,12 +43,13 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
     for rank, stack in (finding.evidence.stacks or {}).items():
         text = stack.stack or f"no stack: {stack.stack_error or 'its agent reports none'}"
         lines = words.plain(text).strip().splitlines()
-        parts += [_heading(f"stack of rank {rank}"), Text("\n".join(_cut(lines, _STACK_LINES, last=False)))]
+        shown = "\n".join(_cut(lines, _STACK_LINES, keeps_end=False))
+        parts += [_heading(f"stack of rank {rank}"), Text(shown)]
     for rank, tail in (finding.evidence.stderr_tail or {}).items():
         shared = ", shared with other ranks" if tail.shared else ""
         origin = f" ({tail.path}{shared})" if tail.path else ""
         lines = words.plain(tail.text or f"none: {tail.error or 'it is empty'}").rstrip().splitlines()
-        shown = "\n".join(_cut(lines, _STDERR_LINES, last=True))
+        shown = "\n".join(_cut(lines, _STDERR_LINES, keeps_end=True))
         parts += [_heading(f"end of stderr of rank {rank}{origin}"), Text(shown)]
     if capsule.left_out:
         parts += [_heading("missing from this incident"), *map(_text, capsule.left_out)]
@@ -69,7 +70,8 @@ def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
 
 
 def _moments(capsule: Capsule) -> Table:
-    table = Table.grid(*right("", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
+    """Return the timeline: when, what happened, and who says so."""
+    table = Table.grid(*number_columns("", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
     for moment in capsule.timeline:
         line = _text(moment.what)
         line.append(f"  {words.plain(moment.who)}" + (f", {moment.clock}" if moment.clock else ""), style="dim")
@@ -102,11 +104,12 @@ def _colour(severity: str) -> str:
     return {"critical": "bold red", "warning": "bold yellow"}.get(severity, "bold")
 
 
-def _cut(lines: list[str], max_lines: int, last: bool) -> list[str]:
+def _cut(lines: list[str], max_lines: int, keeps_end: bool) -> list[str]:
+    """Return at most `max_lines` lines, from the end or from the beginning, and how many are left out."""
     if len(lines) <= max_lines:
         return lines
     left_out = f"… {len(lines) - max_lines} more lines"
-    return [left_out, *lines[-max_lines:]] if last else [*lines[:max_lines], left_out]
+    return [left_out, *lines[-max_lines:]] if keeps_end else [*lines[:max_lines], left_out]
 
 
 def _heading(text: str) -> Text:

@@ -39,7 +39,7 @@ def by_host(summaries: Iterable[IncidentSummary]) -> list[Offender]:
 def _offender(host: str, summaries: list[IncidentSummary]) -> Offender:
     costs = [summary.lost_gpu_hours for summary in summaries if summary.lost_gpu_hours is not None]
     last = max(summaries, key=lambda summary: summary.onset)
-    causes = Counter(summary.cause for summary in sorted(summaries, key=lambda summary: summary.cause))
+    causes = Counter(sorted(summary.cause for summary in summaries))  # causes with equal numbers stay sorted by name
     cost = sum(costs) if costs else None
     return Offender(host, len(summaries), dict(causes.most_common()), cost, last.onset, last.id)
 
@@ -52,7 +52,7 @@ def offenders_table(hosts: Sequence[Offender]) -> RenderableType:
         is_number = column in ("incidents", "GPU-hours lost")
         table.add_column(column, overflow="fold", justify="right" if is_number else "left", no_wrap=column == "last")
     for row in hosts:
-        causes = ", ".join(f"{cause} × {times}" for cause, times in row.causes.items())
+        causes = ", ".join(f"{cause} × {number}" for cause, number in row.causes.items())
         cost = words.UNKNOWN if row.lost_gpu_hours is None else f"{row.lost_gpu_hours:,.2f}"
         host = Text(words.plain(row.host))
         table.add_row(host, str(row.incidents), cost, words.day(row.last), Text(words.plain(causes)))

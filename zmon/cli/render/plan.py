@@ -24,7 +24,16 @@ class _Kind:
     name: str  # field of Amounts
     column: str
     to_text: Callable[[float], str]
-    is_work: bool = True  # True: depends on the tables alone; time and memory depend on more
+    is_work: bool = True  # it depends on the tables alone; time and memory depend on more
+
+
+_KINDS = (
+    _Kind("lookups", "lookups", lambda lookups: f"{lookups:,.0f}"),
+    _Kind("sent_bytes", "sent", size),
+    _Kind("received_bytes", "received", size),
+    _Kind("seconds", "self time", duration, is_work=False),
+    _Kind("memory_bytes", "memory", size, is_work=False),
+)
 
 
 def plan_table(answer: PlanTable) -> RenderableType:
@@ -73,12 +82,3 @@ def _amount(amounts: Amounts | None, kind: _Kind) -> float | None:
 def _cell(amounts: Amounts | None, kind: _Kind) -> str:
     value = _amount(amounts, kind)
     return UNKNOWN if value is None else kind.to_text(value)
-
-
-_KINDS = (
-    _Kind("lookups", "lookups", lambda lookups: f"{lookups:,.0f}"),
-    _Kind("sent_bytes", "sent", size),
-    _Kind("received_bytes", "received", size),
-    _Kind("seconds", "self time", duration, is_work=False),
-    _Kind("memory_bytes", "memory", size, is_work=False),
-)

@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render import right
+from zmon.cli.render import number_columns
 from zmon.format import UNKNOWN, duration
 from zmon.scaling.expected import parts_of
 from zmon.scaling.fit import Model
@@ -23,7 +23,7 @@ def prediction_table(
 ) -> RenderableType:
     """Return a row per size that can be predicted; below it the time categories, and the baselines that were used."""
     columns = ["ranks", "samples", "step", "samples/s", "efficiency", *([", ".join(what_ifs)] if what_ifs else [])]
-    table = Table(*right(*columns, no_wrap=True), box=None, padding=(0, 2, 0, 0))
+    table = Table(*number_columns(*columns, no_wrap=True), box=None, padding=(0, 2, 0, 0))
     for size in sizes:
         if not isinstance(size.step, Unknown):
             table.add_row(*_cells(curve, size, size.step))

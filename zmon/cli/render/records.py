@@ -10,14 +10,14 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render import right
+from zmon.cli.render import number_columns
 from zmon.format import counted, duration
 from zmon.schema.act import DID_NOT_HELP, RIGHT, STEPS_AGAIN, WRONG, Intent
 from zmon.schema.api import EndList, IntentList
 from zmon.schema.ended_launch import CANCELLED, DONE, EndedLaunch
 
 _INTENT_STYLES = {RIGHT: "green", STEPS_AGAIN: "green", WRONG: "bold red", DID_NOT_HELP: "bold red"}
-_END_STYLES = {DONE: "green", CANCELLED: "dim"}  # by outcome; others are bold red
+_END_STYLES = {DONE: "green", CANCELLED: "dim"}  # by outcome; all other outcomes are bold red
 _NO_POLICY = Text("the hub runs without --act: it intends nothing (docs/act.md)")
 
 
@@ -25,7 +25,7 @@ def score_text(answer: IntentList) -> RenderableType:
     """Return the score of each cause, and what is stopped."""
     if not answer.has_policy:
         return _NO_POLICY
-    table = Table("cause", *right("right", "wrong", "unclear", "open"), "", box=None, pad_edge=False)
+    table = Table("cause", *number_columns("right", "wrong", "unclear", "open"), "", box=None, pad_edge=False)
     for score in answer.scores:
         state = "may act" if score.is_proven else "observes"
         numbers = map(str, (score.right, score.wrong, score.unclear, score.open))
@@ -57,6 +57,7 @@ def _block(head: Text, lines: Iterable[Text]) -> tuple[RenderableType, ...]:
 
 
 def _intent(intent: Intent) -> tuple[RenderableType, ...]:
+    """Return what an intent wanted to do and what followed, and its reasons below."""
     followed = intent.outcome or intent.score
     state = intent.result + (f", {followed.replace('_', ' ')}" if followed else "")
     seconds = f" {duration(intent.outcome_seconds)} after the onset" if intent.outcome_seconds is not None else ""

@@ -45,11 +45,11 @@ def status_table(
 
 
 def urgent_parts(
-    findings: Sequence[Finding], jobs: Sequence[JobView], now: float, in_full: int | None = None
+    findings: Sequence[Finding], jobs: Sequence[JobView], now: float, max_in_full: int | None = None
 ) -> list[RenderableType]:
-    """Return the findings, the worst first, then the other urgent headlines, the newest first.
+    """Return the findings, the worst first, then urgent jobs without one of these findings, the newest first.
 
-    The first `in_full` findings have all details, the others one line each.
+    The first `max_in_full` findings have all details, and each other finding has one line; None: all have details.
     """
     heads = {job.headline.finding: job.headline for job in jobs}
     sizes = {job.job_id: job.world_size for job in jobs}
@@ -57,7 +57,7 @@ def urgent_parts(
     for index, finding in enumerate(worst_first(findings)):
         head = heads.get(finding.id) or Headline(finding.severity.upper(), finding.severity, "")
         line = f"{head.word} {finding.cause}, job {finding.job_id}, for {duration(now - finding.onset)}"
-        if in_full is None or index < in_full:
+        if max_in_full is None or index < max_in_full:
             parts += [Text(line, style=_style(head)), _labelled(_rows(finding, sizes, now))]
         else:
             parts.append(Text(f"{line}: {finding.text(now)}", style=_style(head)))
@@ -90,6 +90,7 @@ def healed_pauses(job: JobView) -> str:
 
 
 def doctor_table(checks: Sequence[Check]) -> RenderableType:
+    """Return a row per check, and the number of checks with each result."""
     table = Table(Column(no_wrap=True), Column(no_wrap=True, max_width=30), "", show_header=False, box=None)
     words = {True: ("armed", "green"), False: ("INERT", "bold red"), None: ("absent", "dim")}
     for check in checks:
@@ -120,7 +121,7 @@ def _style(head: Headline) -> str:
 
 
 def _rows(finding: Finding, sizes: Mapping[str, int], now: float) -> list[tuple[str, str]]:
-    """Return the labelled lines of a finding. `sizes` has the world size of each job."""
+    """Return the labels and texts of a finding. `sizes`: the world size of each job, by its id."""
     began = datetime.fromtimestamp(finding.onset, UTC)
     since = f"{began:%H:%M:%S} UTC" if now - finding.onset < _DAY_SECONDS else f"{began:%d %b %H:%M:%S} UTC"
     rows = [

@@ -6,14 +6,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from zmon.cli.render import right
+from zmon.cli.render import number_columns
 from zmon.format import counted, duration
 from zmon.schema.curve import IMBALANCE
 from zmon.schema.job import RECORDED, JobView
 
-_MIN_CHANGE = 0.03  # share of a step: smaller differences are not reported
-_MIN_WAITING = 0.05  # share of the time: less waiting for the slowest rank is usual
-_MIN_SHARE = 0.001  # share of the time: smaller categories share one row, which names them
+_MIN_CHANGE = 0.03  # of a step: smaller differences are not reported
+_MIN_WAITING = 0.05  # of the time: less waiting for the slowest rank is usual
+_MIN_SHARE = 0.001  # of the time: all smaller categories have one row, which names them
 
 
 def time_table(job: JobView) -> RenderableType:
@@ -22,7 +22,7 @@ def time_table(job: JobView) -> RenderableType:
     if not total:
         return Text("where the time went is unknown so far")
     table = Table(
-        "category", *right("time", "share", "GPU-hours", no_wrap=True), title=f"where {duration(total)} went",
+        "category", *number_columns("time", "share", "GPU-hours", no_wrap=True), title=f"where {duration(total)} went",
         title_justify="left", title_style="bold", box=None, padding=(0, 2, 0, 0),
     )  # fmt: skip
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
@@ -45,6 +45,7 @@ def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds:
 
 
 def _goodput(job: JobView) -> str:
+    """Return the goodput, and how much of the time ranks waited for the slowest one."""
     if job.goodput_ratio is None:
         return f"goodput: unknown{f', {job.goodput_unknown}' if job.goodput_unknown else ''}"
     waiting = job.time.get(IMBALANCE, 0.0) / sum(job.time.values())
@@ -53,6 +54,7 @@ def _goodput(job: JobView) -> str:
 
 
 def _efficiency(job: JobView) -> str:
+    """Return the scaling efficiency, and the one that the baseline has for this size."""
     efficiency = job.efficiency
     if efficiency is None:
         return f"efficiency: unknown{f', {job.efficiency_unknown}' if job.efficiency_unknown else ''}"

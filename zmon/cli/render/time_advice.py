@@ -21,7 +21,7 @@ _OVERLAP = (
     "Overlap it with the backward pass, send less (larger batch per rank, gradient accumulation, bfloat16), or use "
     "fewer hosts."
 )
-_ADVICE = {  # by time category; others are collectives, or activities of a newer zmon
+_ADVICE = {  # by time category; a category that is not here is a collective, or an activity of a newer zmon
     "init": Advice(
         "from the start of a rank to its first step", "Start less often, or cache what the job reads before it trains."
     ),

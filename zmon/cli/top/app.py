@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
@@ -29,7 +29,7 @@ from zmon.schema.http_config import HttpConfig
 _STDOUT = 1  # the file descriptor
 INTERVAL_SECONDS = 1.0  # between requests
 TIMEOUT_SECONDS = 2.0  # of one request
-MAX_RANKS = 512  # rows of ranks; of a larger job the ranks that stand out are requested first
+MAX_RANKS = 512  # rows of ranks; of a larger job the most urgent ones are requested
 WINDOW_SECONDS = 60.0  # the shares of the time categories are over this time
 HELP_TEXT = """\
 up, down   select a job             enter   show only that job, or all
@@ -76,9 +76,25 @@ async def connect(url: str, http: HttpConfig | None = None, socket: Path | None 
 
         async def ask(job_id: str | None, now: float) -> HubState:
             jobs, findings, (rows, note) = await asyncio.gather(hub.jobs(), hub.findings(active=True), ranks(job_id))
-            return HubState(now, jobs.blind, tuple(jobs.jobs), tuple(findings.findings), job_id, rows, note, jobs.as_of)
+            return HubState(
+                time=now,
+                blind=jobs.blind,
+                jobs=tuple(jobs.jobs),
+                findings=tuple(findings.findings),
+                ranks_job_id=job_id,
+                ranks=rows,
+                ranks_note=note,
+                hub_as_of=jobs.as_of,
+            )
 
         yield ask
+
+
+class _Accounts(NamedTuple):
+    """The time accounts of all jobs at one moment."""
+
+    time: float  # unix seconds
+    seconds: Mapping[str, Mapping[str, float]]  # by job id and time category
 
 
 class Help(ModalScreen[None]):
@@ -126,21 +142,20 @@ class Top(App[None]):
         super().__init__(ansi_color=True)  # uses the colours of the terminal, or none if NO_COLOR is set
         self.theme = "ansi-dark"
         self._url, self._connect, self._clock, self._interval = url, connect, clock, interval
-        self._hub_state: HubState | None = None
-        self._outage: panels.Outage | None = None
-        self._selected: str | None = None
-        self._alone = False
-        # (unix seconds, seconds by job and time category), oldest first
-        self._accounts: deque[tuple[float, Mapping[str, Mapping[str, float]]]] = deque()
+        self._hub_state: HubState | None = None  # the newest one; None: the hub has not answered yet
+        self._outage: panels.Outage | None = None  # None: the hub answers
+        self._selected: str | None = None  # the id of a job
+        self._alone = False  # the selected job is shown without the others
+        self._accounts: deque[_Accounts] = deque()  # of the last minute, the oldest first
         self._ask_now = asyncio.Event()
-        self._state = Static(id="state", markup=False)
+        self._state_line = Static(id="state", markup=False)
         self._jobs = Selectable(panels.JOB_COLUMNS, "jobs")
         self._findings = Static(id="findings", markup=False)
         self._job = Static(id="job", markup=False)
         self._ranks = Lines(panels.RANK_COLUMNS, "ranks")
 
     def compose(self) -> ComposeResult:
-        yield self._state
+        yield self._state_line
         yield self._jobs
         with VerticalScroll(id="trouble"):
             yield self._findings
@@ -181,17 +196,19 @@ class Top(App[None]):
                         await self._ask_now.wait()
 
     def _remember(self, state: HubState) -> None:
-        self._accounts.append((state.time, {job.job_id: job.time for job in state.jobs}))
-        while len(self._accounts) > 1 and state.time - self._accounts[1][0] >= WINDOW_SECONDS:
+        """Add the time accounts of the jobs, and drop those that the window no longer needs."""
+        self._accounts.append(_Accounts(state.time, {job.job_id: job.time for job in state.jobs}))
+        while len(self._accounts) > 1 and state.time - self._accounts[1].time >= WINDOW_SECONDS:
             self._accounts.popleft()
 
     def _draw(self) -> None:
+        """Show the newest state of the hub in all panels."""
         state, now = self._hub_state, self._clock()
-        self._state.update(panels.state_line(self._url, state, self._outage, now))
+        self._state_line.update(panels.state_line(self._url, state, self._outage, now))
         self.set_class(self._outage is not None or (state is not None and state.blind), "old")
         if state is None:
             return
-        before = self._accounts[0][1] if len(self._accounts) > 1 else {}
+        before = self._accounts[0].seconds if len(self._accounts) > 1 else {}
         self._select(panels.still_selected(state, self._selected))
         self._jobs.show(panels.job_rows(state, self._selected, before, self.size.width))
         self._findings.update(panels.findings_panel(state, self._selected if self._alone else None))
@@ -199,6 +216,7 @@ class Top(App[None]):
         self._ranks.show(panels.rank_rows(state, self._selected))
 
     def _select(self, job_id: str | None) -> None:
+        """Select a job, and ask the hub for its ranks at once if it is another one."""
         if job_id != self._selected:
             self._selected = job_id
             self._ask_now.set()
@@ -207,7 +225,9 @@ class Top(App[None]):
         """Select the job this many rows further down; a negative number goes up."""
         if self._hub_state is not None and self._hub_state.jobs:
             jobs = [job.job_id for job in self._hub_state.listed]
-            row = min(max(0, jobs.index(self._selected) + rows), len(jobs) - 1) if self._selected in jobs else 0
+            row = 0
+            if self._selected in jobs:
+                row = min(max(0, jobs.index(self._selected) + rows), len(jobs) - 1)
             self._select(jobs[row])
             self._draw()
             self._jobs.scroll_to_row(row)

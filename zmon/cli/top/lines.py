@@ -21,22 +21,23 @@ class Lines(ScrollView, can_focus=True):
     def __init__(self, columns: Sequence[str], name: str) -> None:
         super().__init__(id=name)
         self._columns = columns
-        self._lines: list[tuple[str, bool]] = []
         self._head = ""
+        self._lines: list[str] = []  # one for each row
+        self._highlighted: list[bool] = []  # for each line
 
     def show(self, rows: Sequence[Row]) -> None:
         """Replace the rows; the scroll position stays."""
-        columns = zip(self._columns, *(cells for cells, _ in rows), strict=True)
+        columns = zip(self._columns, *(row.cells for row in rows), strict=True)
         widths = [max(map(len, column)) for column in columns]
 
         def line(cells: Sequence[str]) -> str:
             return "  ".join(cell.ljust(width) for cell, width in zip(cells, widths, strict=True)).rstrip()
 
-        lines = [(line(cells), highlighted) for cells, highlighted in rows]
-        if (line(self._columns), lines) != (self._head, self._lines):
-            self._head, self._lines = line(self._columns), lines
-            width = max(len(text) for text, _ in [(self._head, False), *lines])
-            self.virtual_size = Size(width, len(lines) + 1)
+        head, lines = line(self._columns), [line(row.cells) for row in rows]
+        highlighted = [row.is_highlighted for row in rows]
+        if (head, lines, highlighted) != (self._head, self._lines, self._highlighted):
+            self._head, self._lines, self._highlighted = head, lines, highlighted
+            self.virtual_size = Size(max(map(len, [head, *lines])), len(lines) + 1)
             self.refresh(layout=True)
 
     def render_line(self, y: int) -> Strip:
@@ -46,7 +47,7 @@ class Lines(ScrollView, can_focus=True):
         if y == 0:
             text, style = self._head, Style(bold=True, underline=self.has_focus)
         elif row < len(self._lines):
-            text, style = self._lines[row][0], Style(bold=self._lines[row][1])
+            text, style = self._lines[row], Style(bold=self._highlighted[row])
         start = round(self.scroll_x)
         return Strip([Segment(text, self.rich_style + style)]).crop_extend(
             start, start + self.size.width, self.rich_style

@@ -1,4 +1,4 @@
-"""The state of the hub at one moment, and the text of each panel. Pure: no terminal, no clock.
+"""The state of the hub at one moment, and the text of each panel of `zmon top`. Pure: no terminal, no clock.
 
 Ages are relative to the time at which the hub answered. They do not grow during an outage of the hub.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -26,21 +27,27 @@ _OTHER_COLUMNS_WIDTH = 66  # width of a job's row without the name
 _MIN_JOB_WIDTH = 14  # width of the name of a job in a narrow terminal
 _MAX_HOST_WIDTH = 20
 _MAX_CATEGORIES = 5  # time categories of a job that are shown
+_MIN_SHARE = 0.005  # a smaller share of the time would be shown as 0%
 
-Row = tuple[tuple[str, ...], bool]  # cells, and True if the row is highlighted
+
+class Row(NamedTuple):
+    """A row of a table."""
+
+    cells: tuple[str, ...]
+    is_highlighted: bool
 
 
 @dataclass(frozen=True)
 class HubState:
-    """The hub's answers at one moment. `ranks` are of `ranks_job_id`; `ranks_note` says which are missing, and why."""
+    """The hub's answers at one moment."""
 
     time: float  # unix seconds
     blind: bool
     jobs: tuple[JobView, ...]
     findings: tuple[Finding, ...]
-    ranks_job_id: str | None = None
+    ranks_job_id: str | None = None  # the job that `ranks` are of
     ranks: tuple[RankRow, ...] = ()
-    ranks_note: str = ""
+    ranks_note: str = ""  # which ranks are missing, and why
     hub_as_of: float | None = None  # unix seconds of the hub's last pass
 
     @property
@@ -50,7 +57,7 @@ class HubState:
 
     @property
     def listed(self) -> list[JobView]:
-        """The jobs in display order: the jobs with findings, those that a fault ended, others, those that are done."""
+        """The jobs in display order: first jobs with findings, then those that a fault ended; finished jobs last."""
         return sorted(self.jobs, key=lambda job: (not job.findings, not job.ended, job.state == "done", job.job_id))
 
 
@@ -90,7 +97,7 @@ def job_rows(state: HubState, selected: str | None, before: Mapping[str, Mapping
     def row(job: JobView) -> Row:
         mark = (">" if job.job_id == selected else " ") + ("!" if job.is_affected else " ")
         largest = next(iter(shares(job.time, before.get(job.job_id, {}))), "ended" if job.has_failed else "no step")
-        return (mark + shortened(job.job_id, room), *job_columns(job), largest), job.is_affected
+        return Row((mark + shortened(job.job_id, room), *job_columns(job), largest), job.is_affected)
 
     return [row(job) for job in state.listed]
 
@@ -123,7 +130,7 @@ def rank_rows(state: HubState, job_id: str | None) -> list[Row]:
         return []
     culprits = {rank for finding in state.findings if finding.job_id == job_id for rank in finding.ranks}
     rows = sorted(state.ranks, key=lambda row: (row.rank not in culprits, row.rank))
-    return [(_rank_cells(row, row.rank in culprits), row.rank in culprits) for row in rows]
+    return [Row(_rank_cells(row, row.rank in culprits), row.rank in culprits) for row in rows]
 
 
 def _rank_cells(row: RankRow, is_culprit: bool) -> tuple[str, ...]:
@@ -149,7 +156,7 @@ def _rank_cells(row: RankRow, is_culprit: bool) -> tuple[str, ...]:
 def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     """Return the shares of the time categories since `before`, the largest first, such as "forward 41%".
 
-    If the account was reset since then, the whole account counts.
+    `time` and `before`: the seconds by category. If one has become less, the account began anew, and all of it counts.
     """
     growth = {category: seconds - before.get(category, 0.0) for category, seconds in time.items()}
     if any(seconds < 0 for seconds in growth.values()):
@@ -158,12 +165,11 @@ def shares(time: Mapping[str, float], before: Mapping[str, float]) -> list[str]:
     if total <= 0:
         return []
     largest = sorted(growth.items(), key=lambda item: -item[1])
-    # A share of less than 0.5% would be shown as 0%.
-    return [f"{category} {seconds / total:.0%}" for category, seconds in largest if seconds > 0.005 * total]
+    return [f"{category} {seconds / total:.0%}" for category, seconds in largest if seconds > _MIN_SHARE * total]
 
 
 def shortened(name: str, room: int) -> str:
-    """Return the name. If it does not fit, return its beginning and end, because names differ in both."""
+    """Return the name. If it does not fit, return its beginning and its end, because names may differ in either."""
     if len(name) <= room:
         return name
     end = (room - 1) // 2
@@ -173,4 +179,6 @@ def shortened(name: str, room: int) -> str:
 def still_selected(state: HubState, selected: str | None) -> str | None:
     """Return the selected job, or the first one if it is gone."""
     jobs = [job.job_id for job in state.listed]
-    return selected if selected in jobs else jobs[0] if jobs else None
+    if selected in jobs:
+        return selected
+    return jobs[0] if jobs else None

@@ -1,8 +1,7 @@
-"""`zmon watch`: run a torch job as `zmon run` does, and say what zmon sees of it.
+"""`zmon watch`: run a torch job as `zmon run` does, and report what zmon sees of it.
 
-The command starts first: `child` starts it, passes signals on and waits. `watching` runs a thread with `observer`,
-which runs agent and hub, and `outcome`, which makes the card and the folder. Another thread, in `messages`, writes to
-stderr.
+First `child` starts the command; then it passes signals on and waits. Meanwhile `watching` runs a thread: `observer`
+runs agent and hub in it, and `outcome` makes the card and the folder. Another thread, in `messages`, writes to stderr.
 """
 
 from __future__ import annotations
@@ -103,9 +102,9 @@ def _check_folder(path: Path | None) -> Path | None:
 
 
 def _open_standard_files() -> None:
-    """Open what is closed of stdin, stdout and stderr, so that no other file of watch gets its number.
+    """Open stdin, stdout and stderr if they are closed, so that no other file of watch gets one of their numbers.
 
-    For the command it stays closed.
+    For the command they stay closed, because exec closes what Python opens.
     """
     while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass

@@ -24,7 +24,7 @@ from zmon.probe.run_check import check_beside
 from zmon.process import process_stat
 
 _SI_KERNEL = 0x80  # si_code of a signal that the kernel sent by itself, as for Ctrl-C (sigaction(2))
-_SI_QUEUE = -1  # si_code of a signal with which a process says what it likes
+_SI_QUEUE = -1  # si_code of a signal whose fields the sender has chosen
 _RT_SIGQUEUEINFO = {"x86_64": 129, "aarch64": 138}  # number of the system call, for which libc has no function
 _SIGINFO, _SIGINFO_BYTES = struct.Struct("iii4xiI"), 128  # signal, errno, code, pid, uid
 _FORWARDED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2)
@@ -48,7 +48,7 @@ class Child:
     signals: list[SentSignal] = field(default_factory=list)  # received for the command, the first ones first
     status: int | None = None  # as waitpid returns it; None while the command runs
     ended: float = 0.0  # unix seconds
-    refused: bool = False  # the command could not be started, which its message has said
+    refused: bool = False  # the command could not be started, and a message has said why
     _handled: tuple[signal.Signals, ...] = ()  # blocked in this process, which reads them one by one
     _refusal: int = -1  # a pipe from which one byte comes if the command cannot be started
 
@@ -84,9 +84,9 @@ class Child:
         os.close(self._refusal)
 
     def take_signals(self) -> bool:
-        """Take the signals that have arrived since the command ended, which are meant for watch; False: there are none.
+        """Take the signals that have arrived since the command ended, and return True if there was any.
 
-        They are not forwarded. The end of another child is no such signal.
+        They are meant for watch, and are not forwarded. The end of another child does not count.
         """
         pending = signal.sigpending() & {*self._handled}
         for _ in pending:
@@ -94,6 +94,7 @@ class Child:
         return bool(pending - {signal.SIGCHLD})
 
     def _pass_on(self, info: signal.struct_siginfo) -> None:
+        """Note a signal, forward it if the command has not got it already, and stop if it is SIGTSTP."""
         number = info.si_signo
         by_kernel = info.si_code == _SI_KERNEL
         if number == signal.SIGCONT:
@@ -156,7 +157,7 @@ def _become(
 def _forward(pid: int, info: signal.struct_siginfo) -> None:
     """Send a signal as it came, with the pid of its sender, which the ranks record to tell who ended the job.
 
-    The kernel lets every process say what it likes there (rt_sigqueueinfo(2), SI_QUEUE), so it is no proof of anything.
+    Every process may write any pid there (rt_sigqueueinfo(2), SI_QUEUE), so it proves nothing.
     """
     number = _RT_SIGQUEUEINFO.get(os.uname().machine)
     if number is not None and info.si_code != _SI_KERNEL:
@@ -169,14 +170,14 @@ def _forward(pid: int, info: signal.struct_siginfo) -> None:
 
 
 def _stop() -> None:
-    """Stop this process as SIGTSTP does, which leaves a process alone that no shell could continue."""
+    """Stop this process as SIGTSTP does: unlike SIGSTOP, it stops no process that no shell could continue."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
 
 def _process(pid: int) -> str:
-    """Return the name of a process as text."""
+    """Return the pid and the name of a process as text."""
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as file:  # noqa: PTH123 - no pathlib yet
             return f"process {pid} ({file.read().strip()})"

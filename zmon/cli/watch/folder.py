@@ -14,7 +14,6 @@ from zmon.cli.render.card import card_lines
 from zmon.cli.render.verdict import VerdictCard, WatchedJob
 from zmon.hub.incidents.report import CSP, plotted, template
 from zmon.schema.aligned_step import AlignedStep
-from zmon.schema.finding import Finding
 from zmon.schema.incident import PlottedStep
 from zmon.steplog import FOLDER
 from zmon.steplog.files import child_path
@@ -22,10 +21,11 @@ from zmon.steplog.files import child_path
 REPORT = "report.html"
 _PLOTTED_STEPS = 200  # of each rank
 _PLOTTED_RANKS = 64
+_NO_START = 0.0  # no plot shows when a step began
 
 
 def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
-    """Make the folder of a job in a directory. `host`: in its name, if other nodes have ranks. Raises OSError."""
+    """Make the folder of a job in a directory. If other nodes have ranks, its name has this host. Raises OSError."""
     name = f"zmon-{job.view.job_id}"
     if job.view.ranks_seen < job.view.world_size:
         name += f"-{host}"
@@ -48,15 +48,15 @@ def keep_steps(data_dir: Path, folder: Path) -> None:
 
 def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep], incidents: Sequence[str]) -> str:
     """Return the report. `incidents` has the pages of incidents, the worst first."""
-    from markupsafe import Markup
+    from markupsafe import Markup  # with Jinja, which only a report needs
 
-    last = steps[-_PLOTTED_STEPS:]
-    ranks = range(min(max((len(step.self_seconds) for step in last), default=0), _PLOTTED_RANKS))
-    findings: tuple[Finding, ...] = card.findings
+    last_steps = steps[-_PLOTTED_STEPS:]
+    ranks = range(min(max((len(step.self_seconds) for step in last_steps), default=0), _PLOTTED_RANKS))
+    findings = card.findings
     culprits = findings[0].ranks if findings else ()
     points = [
-        PlottedStep(rank, step.step, 0.0, step.seconds_of(rank), float(step.self_seconds[rank]))
-        for step in last
+        PlottedStep(rank, step.step, _NO_START, step.seconds_of(rank), float(step.self_seconds[rank]))
+        for step in last_steps
         for rank in ranks[: len(step.self_seconds)]
     ]
     return template(Path(__file__).parent, "report.html.j2").render(
@@ -64,7 +64,7 @@ def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep]
         title=f"zmon watch · {job.view.job_id if job else card.command}",
         card="\n".join(card_lines(card)),
         findings=findings,
-        # Each page has made its body safe.
+        # The template of these pages has escaped their bodies.
         incidents=[Markup(page.partition("<body>")[2].partition("</body>")[0]) for page in incidents],
         **plotted(points, ranks, culprits),
     )

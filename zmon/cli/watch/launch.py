@@ -1,4 +1,4 @@
-"""The launch whose ranks a `zmon watch` sees, by a number that their boxes have.
+"""The launch that a `zmon watch` watches. It has a number, which the boxes of its ranks have as well.
 
 A launcher such as srun may start one watch for each rank. All watches of one launch on a node have the same parent, and
 therefore the same number; the first one watches, and the others become their commands.
@@ -37,7 +37,7 @@ class Launch:
 
 
 def this_launch(env: Mapping[str, str]) -> Launch:
-    """Return the launch that this process belongs to."""
+    """Return the launch that this process belongs to. Its number is random, unless other watches must find it too."""
     if not any(env.get(rank) and _is_many(env.get(size, "")) for rank, size in _RANK_VARIABLES):
         return Launch(1 + secrets.randbelow(_MAX_NUMBER), is_shared=False)
     parent = os.getppid()

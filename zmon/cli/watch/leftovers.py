@@ -1,7 +1,7 @@
-"""The boxes of a launch that `zmon watch` has watched: it deletes them, unless an agent reads them as well.
+"""Deletes the boxes of a launch that `zmon watch` has watched, unless an agent reads them as well.
 
-A write lease (fcntl(2), F_SETLEASE) is granted only on a file that nobody else has open. So any agent of this machine
-counts, of any user and in any container, and needs to know nothing about watch.
+A write lease (fcntl(2), F_SETLEASE) is granted only on a file that nobody else has open. So the agents of all users and
+containers of this machine are noticed, and none of them needs to know about watch.
 """
 
 from __future__ import annotations
@@ -20,32 +20,33 @@ from zmon.errors import BoxError
 from zmon.steplog.files import child_path
 
 
-def remove_boxes(root: Path, job_ids: Iterable[str], watch: int) -> None:
-    """Delete the boxes of dead ranks of this watch. A box that cannot be deleted stays, until a later rank starts."""
+def remove_boxes(root: Path, job_ids: Iterable[str], launch_number: int) -> None:
+    """Delete the boxes of dead ranks of this launch. A box that cannot be deleted stays, until a later rank starts."""
     for job_id in job_ids:
         for box in child_path(root, job_id).glob("*/rank-*.box"):
             with contextlib.suppress(OSError, BoxError):
-                _remove(box, watch)
+                _remove(box, launch_number)
 
 
-def _remove(box: Path, watch: int) -> None:
+def _remove(box: Path, launch_number: int) -> None:
+    """Delete a box, unless it is of another launch, its rank lives, or somebody reads it. Raises OSError, BoxError."""
     reader = BoxReader(box)
     try:
         identity = reader.identity()
         is_dead = reader.holder() is None
     finally:
         reader.close()
-    if identity.watch != watch or not is_dead:
+    if identity.watch != launch_number or not is_dead:
         return
-    _close_own(box)
+    _close_in_this_process(box)
     with opened(box) as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)  # raises OSError if somebody has it open
-    # The root is this user's own.
+    # follow_root: the root belongs to this user, who may have made it a link.
     remove_rank(box, reader.inode, reader.owner, identity.socket, SHORT_PATHS, follow_root=True)
 
 
-def _close_own(box: Path) -> None:
-    """Close what the agent in this process has left open; its threads have ended."""
+def _close_in_this_process(box: Path) -> None:
+    """Close the descriptors of a box that the agent of watch has left open; its threads have ended."""
     for name in os.listdir("/proc/self/fd"):  # noqa: PTH208 - names of descriptors
         with contextlib.suppress(OSError):
             if os.readlink(f"/proc/self/fd/{name}") == str(box):  # noqa: PTH115 - not a path of a file

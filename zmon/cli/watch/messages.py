@@ -13,7 +13,7 @@ _STDERR = 2
 
 
 class Messages(threading.Thread):
-    """The thread that writes to stderr. It waits for the reader. Once too many messages wait, it drops later ones."""
+    """The thread that writes to stderr. It waits for a slow reader; while too many messages wait, it drops new ones."""
 
     def __init__(self) -> None:
         super().__init__(name="zmon-messages", daemon=True)

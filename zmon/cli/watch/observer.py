@@ -19,7 +19,7 @@ from pathlib import Path
 from aiohttp.web import AppRunner, UnixSite
 
 from zmon.agent import Agent, AgentConfig
-from zmon.cli.daemon import PlainFormatter
+from zmon.cli.log_format import PlainFormatter
 from zmon.cli.render.card import card_lines, finding_lines
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.render.verdict import WatchedJob, watched_part
@@ -36,27 +36,29 @@ from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.limits import host_name
 
-AGENT_SOCKET, HUB_SOCKET = "agent", "hub.socket"  # in the folder for temporary files
-AGENT = "http://agent"  # the name in requests over the socket; it is not resolved
-# Ranks of other nodes are not missing: nobody watches them.
+AGENT_SOCKET, HUB_SOCKET = "agent", "hub.socket"  # names of files in the temporary folder
+AGENT_URL = "http://agent"  # in requests over the socket; the name is not resolved
+# The detector `coverage` would report the ranks of other nodes as missing, which a watch never sees.
 DETECTORS = tuple(detector for detector in ALL if detector.name != "coverage")
-_TICK_SECONDS = 0.25
-# The wait after the end of the command: by then the hub has judged a rank that is gone, and what its end has caused.
-SETTLE_SECONDS = 3.0
-END_SECONDS = 8.0  # the wait if there are recipients of notices: the hub records an end 5 s after the last rank
-NOTIFY_SECONDS = 5.0  # the wait for notices that are on their way
-_CLEAN_SECONDS = 0.6  # the wait if every rank has said that it was done
-FOLDER = "zmon-watch-"  # how the name of the folder for temporary files begins
-_MAX_FOLDER = 70  # letters of the folder for temporary files: the path of a Unix socket has at most 107
+_TICK_SECONDS = 0.25  # between two looks at the hub
+# How long the end of the command is judged: the hub needs this time for a rank that is gone, and for what that causes.
+_SETTLE_SECONDS = 3.0
+_CLEAN_SECONDS = 0.6  # the same if all ranks finished their training
+_RECORD_SECONDS = 8.0  # the same if there are recipients of notices: the hub records an end 5 s after the last rank
+_SEND_SECONDS = 5.0  # for notices that are on their way
+FOLDER_PREFIX = "zmon-watch-"  # of the name of the temporary folder
+_MAX_PARENT_LENGTH = 70  # letters of the path of its parent: the path of a Unix socket has at most 107
 
 
 def observe(run: WatchedCommand) -> list[str]:
-    """Watch a run until its command has ended and that is judged. Write the files, and return the lines of the card."""
+    """Watch a run until its command has ended and its end is judged. Write the files, and return the card's lines."""
     if not isinstance(run.root, Path):
         run.ended.wait()
         return [] if run.child.refused else card_lines(unwatched_card(run, Advice(str(run.root), "")))
-    temporary = tempfile.gettempdir()
-    data_dir = Path(tempfile.mkdtemp(prefix=FOLDER, dir=temporary if len(temporary) <= _MAX_FOLDER else "/tmp"))
+    parent = tempfile.gettempdir()
+    if len(parent) > _MAX_PARENT_LENGTH:
+        parent = "/tmp"
+    data_dir = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=parent))
     try:
         _log_to(data_dir / "zmon.log")
         host = host_name(os.environ.get("ZMON_HOST") or os.environ.get("NODE_NAME") or socket.gethostname())
@@ -72,7 +74,7 @@ def observe(run: WatchedCommand) -> list[str]:
 
 
 def _log_to(path: Path) -> None:
-    """Log to a file. Without a handler, Python writes warnings to stderr, which perhaps nobody reads."""
+    """Log to a file. Without a handler, Python writes warnings to stderr, where a slow reader would delay watch."""
     handler = logging.FileHandler(path)
     handler.setFormatter(PlainFormatter())
     logging.getLogger().addHandler(handler)
@@ -83,21 +85,21 @@ class Observer:
     """The agent and the hub of one launch, and the jobs that they watch."""
 
     def __init__(self, run: WatchedCommand, config: AgentConfig) -> None:
-        self._command = run
+        self._run = run
         self._config = config
         self.jobs: dict[str, WatchedJob] = {}  # by job id
         self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
         self._screen: Screen | None = None
-        self._severities: dict[str, str] = {}  # as announced last, by id of the finding
+        self._severities: dict[str, str] = {}  # those that stderr or the screen has shown, by id of the finding
 
     async def observe(self) -> None:
-        """Run agent and hub until the command has ended and that is judged."""
+        """Run agent and hub until the command has ended and its end is judged."""
         limit_cycle_searches()
         data_dir = self._config.data_dir
         assert data_dir is not None
         agent_socket, hub_socket = data_dir / AGENT_SOCKET, data_dir / HUB_SOCKET
-        recipients = self._command.options.recipients
-        config = HubConfig((AGENT,), data_dir / "hub", DETECTORS, socket=agent_socket, recipients=recipients)
+        recipients = self._run.options.recipients
+        config = HubConfig((AGENT_URL,), data_dir / "hub", DETECTORS, socket=agent_socket, recipients=recipients)
         agent, hub = Agent(self._config), Hub(config)
         async with AsyncExitStack() as stack:
             for daemon, path in ((agent, agent_socket), (hub, hub_socket)):
@@ -105,39 +107,27 @@ class Observer:
                 stack.push_async_callback(runner.cleanup)
                 await runner.setup()
                 await UnixSite(runner, str(path)).start()
-            if self._command.options.output:
+            if self._run.options.output:
                 self._screen = Screen(hub_socket)
                 stack.push_async_callback(asyncio.to_thread, self._screen.close)
             await self._follow(hub)
             if hub.notifier is not None:
-                await asyncio.to_thread(hub.notifier.close, NOTIFY_SECONDS)
+                await asyncio.to_thread(hub.notifier.close, _SEND_SECONDS)
 
     async def _follow(self, hub: Hub) -> None:
-        """Look at the hub until the command has ended and its end is judged."""
-        finished_at: float | None = None
-        while not self._command.at_once.is_set():
+        """Look at the hub until the command has ended and its end is judged, or somebody cannot wait."""
+        ended_at: float | None = None
+        while not self._run.hurry.is_set():
             self._read(hub)
-            if self._command.ended.is_set():
+            if self._run.ended.is_set():
                 now = time.monotonic()
-                finished_at = finished_at or now
-                settle = _CLEAN_SECONDS if self._is_clean(hub) else SETTLE_SECONDS
-                if hub.notifier is not None:
-                    settle = 0.0 if self._has_ends(hub) else END_SECONDS
-                if now - finished_at >= settle:
+                ended_at = ended_at or now
+                if now - ended_at >= _seconds_to_judge(hub):
                     return
             await asyncio.sleep(_TICK_SECONDS)
 
-    def _has_ends(self, hub: Hub) -> bool:
-        """Return True if the end of every launch is recorded, so that its notice is on its way."""
-        return bool(hub.snapshots) and all(map(hub.ends.has, hub.snapshots))
-
-    def _is_clean(self, hub: Hub) -> bool:
-        """Return True if no rank is known, or every rank has said that it was done and nothing stalls."""
-        stalled = any(finding.is_stall for finding in hub.journal.active())
-        return not stalled and all(map(_has_finished, hub.snapshots))
-
     def _read(self, hub: Hub) -> None:
-        """Keep the state of each job, and announce findings that are new."""
+        """Store the state of each job, and announce findings that are new."""
         findings = hub.journal.all()  # newest first
         views = {view.job_id: view for view in hub.reported_jobs()}
         for snapshot in hub.snapshots:
@@ -149,17 +139,27 @@ class Observer:
                 self._announce(finding, view)
 
     def _announce(self, finding: Finding, view: JobView) -> None:
-        """Write to stderr that a finding has opened, or that its severity has risen."""
+        """Write to stderr that a finding has opened, or has another severity, unless the screen shows it."""
         if self._severities.get(finding.id) == finding.severity:
             return
         self._severities[finding.id] = finding.severity
-        if self._command.options.quiet or (self._screen is not None and self._screen.is_open):
+        if self._run.options.quiet or (self._screen is not None and self._screen.is_open):
             return
         job_id = view.job_id if len(self.jobs) > 1 else ""
-        self._command.messages.say("\n".join(finding_lines(finding, watched_part(view), job_id)) + "\n")
+        self._run.messages.say("\n".join(finding_lines(finding, watched_part(view), job_id)) + "\n")
+
+
+def _seconds_to_judge(hub: Hub) -> float:
+    """Return how long after the end of the command the hub needs to judge its end, and to record it for notices."""
+    if hub.notifier is not None:
+        is_recorded = bool(hub.snapshots) and all(map(hub.ends.has, hub.snapshots))
+        return 0.0 if is_recorded else _RECORD_SECONDS
+    is_stalled = any(finding.is_stall for finding in hub.journal.active())
+    return _CLEAN_SECONDS if not is_stalled and all(map(_has_finished, hub.snapshots)) else _SETTLE_SECONDS
 
 
 def _has_finished(snapshot: Snapshot) -> bool:
+    """Return True if every rank has ended after the end of its training."""
     return all(rank.activity == "done" and not rank.alive for rank in snapshot.reported_ranks)
 
 

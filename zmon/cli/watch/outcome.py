@@ -28,12 +28,13 @@ from zmon.steplog import FOLDER, read_runs
 from zmon.steplog.files import child_path
 
 _MAX_INCIDENTS = 4  # in the report
-_PARTS = ("phase_", "exposed_")  # how the names of the columns that sum to a step begin
+_CATEGORY_PREFIXES = ("phase_", "exposed_")  # of the columns of a step log that add up to the step time
 
 
 def unwatched_card(run: WatchedCommand, reason: Advice) -> VerdictCard:
     """Write the files of a command without a watched rank, and return the card."""
-    card = _with_exit_code(run, replace(_card(run, ()), unwatched=reason))
+    card = replace(_card(run, ()), unwatched=reason)
+    card = replace(card, failure=_set_exit_code(run, card))
     return replace(card, errors=_write_files(run, card, None, (), ()))
 
 
@@ -59,7 +60,7 @@ def outcome_card(
         card = replace(card, folder=f"{place.name}/ has {folder.REPORT} and the step log")
     except OSError as error:
         errors.append(f"cannot keep the report and the steps in the working directory: {error.strerror}")
-    card = _with_exit_code(run, card)
+    card = replace(card, failure=_set_exit_code(run, card))
     errors += _write_files(run, card, place, steps[job.view.job_id], _pages(card))
     return replace(card, errors=tuple(errors))
 
@@ -78,18 +79,17 @@ def reason_unwatched(command: Sequence[str], env: Mapping[str, str]) -> Advice:
     )
 
 
-def _with_exit_code(run: WatchedCommand, card: VerdictCard) -> VerdictCard:
-    """Set the exit code that --fail-on asks for, and return the card with it, unless the command itself has failed."""
+def _set_exit_code(run: WatchedCommand, card: VerdictCard) -> str:
+    """Set the exit code that --fail-on asks for. Return a line about it; "" if it is 0 or the command itself failed."""
     severity = run.options.fail_on
     if severity is None:
-        return card
+        return ""
     run.exit_code, reason = _exit_code(card, severity)
-    failure = f"{run.exit_code}: {reason} (--fail-on {severity})" if reason and not run.child.status else ""
-    return replace(card, failure=failure)
+    return f"{run.exit_code}: {reason} (--fail-on {severity})" if reason and not run.child.status else ""
 
 
 def _exit_code(card: VerdictCard, severity: str) -> tuple[int, str]:
-    """Return the exit code of a command that succeeded with --fail-on `severity`, and why it is not 0."""
+    """Return the exit code with --fail-on `severity` if the command itself succeeded, and why it is not 0."""
     if card.unwatched:
         return UNWATCHED, "nothing was watched"
     worst = card.findings[0] if card.findings else None
@@ -99,6 +99,7 @@ def _exit_code(card: VerdictCard, severity: str) -> tuple[int, str]:
 
 
 def _card(run: WatchedCommand, jobs: Iterable[WatchedJob]) -> VerdictCard:
+    """Return the card without what files and --fail-on add to it."""
     child = run.child
     return VerdictCard(
         plain_lines(shlex.join(run.command)),
@@ -144,20 +145,20 @@ def with_steps_of_one_rank(job: WatchedJob, log: Path) -> WatchedJob:
     has the steps of one rank; its collectives include the time that it waited for others.
     """
     runs, _ = read_runs(child_path(log, job.view.job_id))
-    attempt = max((run.run.attempt for run in runs), default=0)
-    last = [run for run in runs if run.run.attempt == attempt]
-    if not last:
+    if not runs:
         return job
-    first = min(last, key=lambda run: (run.run.rank, -run.run.start))
-    seconds: list[float] = []
-    parts: defaultdict[str, float] = defaultdict(float)
+    last_attempt = max(run.run.attempt for run in runs)
+    runs_of_launch = [run for run in runs if run.run.attempt == last_attempt]
+    first = min(runs_of_launch, key=lambda run: (run.run.rank, -run.run.start))  # the newest of the lowest rank
+    durations: list[float] = []  # of steps, in seconds
+    time: defaultdict[str, float] = defaultdict(float)  # seconds by category
     for chunk in first.chunks():
-        seconds += (number * NS for number in chunk.steps.column(DURATION))
+        durations += (nanoseconds * NS for nanoseconds in chunk.steps.column(DURATION))
         for name in chunk.steps.columns:
-            prefix = next((prefix for prefix in _PARTS if name.startswith(prefix)), None)
+            prefix = next((prefix for prefix in _CATEGORY_PREFIXES if name.startswith(prefix)), None)
             if prefix:
-                parts[name.removeprefix(prefix)] += sum(chunk.steps.column(name)) * NS
+                time[name.removeprefix(prefix)] += sum(chunk.steps.column(name)) * NS
     view = replace(
-        job.view, step_seconds=quantile(seconds, 0.5), step_seconds_p95=quantile(seconds, 0.95), time=dict(parts)
+        job.view, step_seconds=quantile(durations, 0.5), step_seconds_p95=quantile(durations, 0.95), time=dict(time)
     )
     return replace(job, view=view, of_rank=first.run.rank)

@@ -1,4 +1,4 @@
-"""Show the screen of `zmon top` for `zmon watch --top`, in a process of its own, until watch ends or a key closes it.
+"""Shows the screen of `zmon top` for `zmon watch --top`, in a process of its own, until watch ends or a key closes it.
 
 The screen has the terminal, so the command writes to a file and reads nothing. The screen asks the hub in watch over a
 Unix socket, and ends when the pipe from watch is closed.

@@ -18,11 +18,13 @@ UNWATCHED = 3  # exit code with --fail-on: nothing was watched
 
 @dataclass(frozen=True)
 class Options:
+    """The options of a watch."""
+
     report: Path | None = None  # a second place for the report, beside the folder of the job
     json: Path | None = None  # where the card, the job and its findings are written as JSON
     quiet: bool = False  # nothing is written to stderr
-    output: str = ""  # the file that the command writes to, while a screen has the terminal; "": there is no screen
-    fail_on: str | None = None  # the severity of a finding that is a failure
+    output: str = ""  # the file that the command writes to while the screen has the terminal; "": there is no screen
+    fail_on: str | None = None  # the least severity of a finding that is a failure
     recipients: tuple[Recipient, ...] = ()  # of notices
 
 
@@ -36,7 +38,7 @@ class WatchedCommand:
     root: Path | BoxUnavailable  # the folder of this user's boxes, or why there can be none
     began: float  # unix seconds
     options: Options = field(default_factory=Options)
-    exit_code: int = UNWATCHED  # what --fail-on makes of the end, if the command itself succeeded
+    exit_code: int = UNWATCHED  # with --fail-on, if the command itself succeeded
     messages: Messages = field(default_factory=Messages)
     ended: threading.Event = field(default_factory=threading.Event)  # the command has ended
-    at_once: threading.Event = field(default_factory=threading.Event)  # somebody waits: do not wait for a judgement
+    hurry: threading.Event = field(default_factory=threading.Event)  # end without waiting for the hub's judgement

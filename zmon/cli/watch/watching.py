@@ -14,7 +14,8 @@ from zmon.cli.watch.launch import remove_lock_file
 from zmon.cli.watch.watched_command import WatchedCommand
 
 _FLUSH_SECONDS = 2.0  # until stderr has taken the card
-_LONGEST_END_SECONDS = 15.0  # agent and hub end within some seconds; the command has ended, and somebody waits
+_LONGEST_END_SECONDS = 15.0  # for agent and hub, which need some seconds; meanwhile somebody may wait for the command
+_SIGNAL_SECONDS = 0.05  # between two checks for signals after the command has ended
 
 
 def watch(run: WatchedCommand) -> NoReturn:
@@ -24,13 +25,13 @@ def watch(run: WatchedCommand) -> NoReturn:
     thread.start()
     run.child.wait()
     if run.child.refused:
-        run.at_once.set()
+        run.hurry.set()
     run.ended.set()
     deadline = time.monotonic() + _LONGEST_END_SECONDS
     while thread.is_alive() and time.monotonic() < deadline:
-        thread.join(0.05)
-        if run.child.take_signals():
-            run.at_once.set()
+        thread.join(_SIGNAL_SECONDS)
+        if run.child.take_signals():  # somebody has pressed Ctrl-C, or ends watch
+            run.hurry.set()
     if thread.is_alive() and not run.options.quiet:
         run.messages.say(f"zmon: no card: zmon did not judge the end of the command in {_LONGEST_END_SECONDS:g} s\n")
     run.messages.close(_FLUSH_SECONDS)
@@ -40,8 +41,9 @@ def watch(run: WatchedCommand) -> NoReturn:
 
 
 def _watch(run: WatchedCommand) -> None:
+    """Watch the command, and write its card to stderr."""
     try:
-        from zmon.cli.watch.observer import observe  # with agent and hub, which takes longer than many commands
+        from zmon.cli.watch.observer import observe  # imports agent and hub, which takes longer than many commands
 
         lines = observe(run)
     except BaseException as error:  # of any kind: the command must still end as it does

@@ -54,6 +54,7 @@ def _pods(agents: PodSelection, pods: tuple[Pod, ...] | Unreachable) -> Check:
 
 
 def _daemon_set(daemon_set: DaemonSet) -> Check:
+    """Check that each node that should have a pod of an agent has one, and that it is ready."""
     meta, status = daemon_set.metadata, daemon_set.status
     name = f"DaemonSet {meta.namespace}/{meta.name}"
     desired = status.desired_number_scheduled
@@ -77,6 +78,7 @@ def _daemon_set(daemon_set: DaemonSet) -> Check:
 def _pod_security(
     agents: PodSelection, daemon_sets: Sequence[DaemonSet], namespaces: tuple[Namespace, ...] | Unreachable
 ) -> Check:
+    """Check that the level of Pod Security in the namespace of the agents lets them run."""
     name = f"Pod Security {agents.namespace}"
     if isinstance(namespaces, Unreachable):
         return unreadable(name, namespaces)

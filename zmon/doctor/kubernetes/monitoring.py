@@ -37,15 +37,15 @@ def checks(objects: ClusterObjects) -> list[Check]:
         result = f"there is no Prometheus object that could select those of zmon; {_NOT_READ}"
         return [Check("Prometheus operator", None, result)]
     results: list[Check] = []
-    for kind, things in (
+    for kind, kind_objects in (
         (POD_MONITOR, objects.pod_monitors),
         (SERVICE_MONITOR, objects.service_monitors),
         (RULE, objects.rules),
     ):
-        if isinstance(things, Unreachable):
-            results.append(unreadable(f"{kind.name} objects", things))
+        if isinstance(kind_objects, Unreachable):
+            results.append(unreadable(f"{kind.name} objects", kind_objects))
             continue
-        metas = [thing.metadata for thing in things if _is_of_zmon(thing)]
+        metas = [thing.metadata for thing in kind_objects if _is_of_zmon(thing)]
         if not metas:
             results.append(Check(f"{kind.name} objects", None, "there is none with zmon in its name or labels"))
         results += [_selected(objects, objects.prometheuses, kind, meta) for meta in metas]
@@ -58,6 +58,7 @@ def _is_of_zmon(thing: Monitor | PrometheusRule) -> bool:
 
 
 def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject], kind: Kind, meta: ObjectMeta) -> Check:
+    """Check that a Prometheus selects an object."""
     name = f"{kind.name} {meta.namespace}/{meta.name}"
     answers = [selection(prometheus, kind, meta, objects.namespaces) for prometheus in prometheuses]
     selecting = [p.metadata for p, answer in zip(prometheuses, answers, strict=True) if answer.selects]
@@ -90,28 +91,30 @@ def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]
         selecting = [p for p in prometheuses if selection(p, kind, monitor.metadata, objects.namespaces).selects]
         scrapes = (*monitor.spec.pod_metrics_endpoints, *monitor.spec.endpoints)
         if daemon is not None and selecting and scrapes:
-            every = {
+            intervals = {
                 scrape.interval or prometheus.spec.scrape_interval for scrape in scrapes for prometheus in selecting
             }
-            results.append(_interval(monitor.metadata, daemon, sorted(every), rules.get(daemon)))
+            results.append(_interval(monitor.metadata, daemon, sorted(intervals), rules.get(daemon)))
     return results
 
 
-def _interval(meta: ObjectMeta, daemon: str, every: Sequence[str], longest: int | None) -> Check:
+def _interval(meta: ObjectMeta, daemon: str, intervals: Sequence[str], longest: int | None) -> Check:
+    """Check that a monitor scrapes often enough. `longest`: seconds for which the rules are made; None: unknown."""
     name = f"interval of {meta.name}"
+    every = listed(intervals)
     if longest is None:
-        return Check(name, None, f"scrapes every {listed(every)}; it is unknown for which interval the rules are made")
+        return Check(name, None, f"scrapes every {every}; it is unknown for which interval the rules are made")
     try:
-        is_short = max(duration_seconds(interval) for interval in every) <= longest
+        is_short = max(map(duration_seconds, intervals)) <= longest
     except ValueError as error:
-        return Check(name, False, f"scrapes every {listed(every)}: {error}", f"Set its interval to {longest}s.")
+        return Check(name, False, f"scrapes every {every}: {error}", f"Set its interval to {longest}s.")
     if is_short:
-        return Check(name, True, f"scrapes {daemon}s every {listed(every)}; the rules are made for {longest} s")
-    result = f"scrapes {daemon}s every {listed(every)}, but the rules are made for {longest} s"
+        return Check(name, True, f"scrapes {daemon}s every {every}; the rules are made for {longest} s")
+    result = f"scrapes {daemon}s every {every}, but the rules are made for {longest} s"
     return Check(name, False, result, f"Set the interval of {meta.namespace}/{meta.name} to {longest}s or less.")
 
 
 def _daemon(meta: ObjectMeta) -> str | None:
-    """Return which daemons a monitor scrapes; None if neither its labels nor its name say it."""
+    """Return which daemons a monitor scrapes, agents or hubs; None if neither its labels nor its name tell."""
     component = meta.labels.get("app.kubernetes.io/component", "")
     return next((word for word in (AGENT, HUB) if word == component or meta.name.endswith(f"-{word}")), None)

@@ -33,9 +33,9 @@ RULE = Kind("PrometheusRule", "rule_selector", "rule_namespace_selector", "ruleS
 
 @dataclass(frozen=True)
 class Selection:
-    """The answer to the question whether a Prometheus selects an object."""
+    """The answer whether a Prometheus selects an object, with the reason."""
 
-    selects: bool | None  # None: unknown, because the labels of namespaces are
+    selects: bool | None  # None: unknown, because the labels of namespaces cannot be read
     reason: str = ""  # why it does not, or why that is unknown
     missing: Mapping[str, str] = field(default_factory=dict)  # labels with which it would select the object
 
@@ -73,7 +73,7 @@ def selection(
     if selector is None:
         return Selection(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
     if not matches(selector, thing.labels):
-        missing = {name: value for name, value in selector.match_labels.items() if thing.labels.get(name) != value}
+        missing = {key: value for key, value in selector.match_labels.items() if thing.labels.get(key) != value}
         would_match = matches(selector, {**thing.labels, **missing})
         return Selection(False, f"{name} selects {text(selector)}", missing if would_match else {})
     return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, thing, namespaces)
@@ -86,6 +86,7 @@ def _of_namespace(
     thing: ObjectMeta,
     namespaces: tuple[Namespace, ...] | Unreachable,
 ) -> Selection:
+    """Return whether a Prometheus, whose name is `name`, selects objects in the namespace of this one."""
     if selector is None:
         is_own = thing.namespace == prometheus.metadata.namespace
         return Selection(is_own, "" if is_own else f"{name} selects in its own namespace only")

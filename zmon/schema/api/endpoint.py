@@ -16,11 +16,13 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer", covariant=True)
 MAX_REQUEST_BYTES = 4096  # of the body of a POST
 MAX_ANSWER_BYTES = 32 << 20  # the report of 512 ranks with the records of 16 steps has 11 MiB
-# The roles of whoever asks a daemon.
-# metrics: /metrics, for Prometheus. read: status, findings and reports, without what jobs print. evidence: stacks,
-# stderr and incidents as a whole. actions: acts about ranks and launchers, which end processes.
-Role = Literal["metrics", "read", "evidence", "actions"]
-# Of a principal of whom the file does not say what they may do. Evidence has what jobs print, so it is given by name.
+Role = Literal[  # what a client of a daemon may do
+    "metrics",  # read /metrics, as Prometheus does
+    "read",  # read status, findings and reports, without what jobs print
+    "evidence",  # read stacks, stderr and whole incidents
+    "actions",  # ask for acts on ranks and launchers, which end processes
+]
+# The roles of a user whose roles are not in the file. Evidence has what jobs print, so it is given by name only.
 DEFAULT_ROLES: frozenset[Role] = frozenset(("metrics", "read"))
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 

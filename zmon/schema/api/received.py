@@ -159,6 +159,7 @@ def _piecewise(body: bytes) -> AgentReport:
 
 
 def _ranks(raws: Sequence[msgspec.Raw], left_out: LeftOut) -> tuple[RankState, ...]:
+    """Return the ranks that can be decoded. The others are reported as unread, if at least their job can be read."""
     states: list[RankState] = []
     decode_rank: Callable[[msgspec.Raw], RankState] = msgspec.json.Decoder(RankState).decode
     for raw in raws[:MAX_RANKS_OF_AGENT]:
