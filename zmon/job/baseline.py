@@ -98,6 +98,6 @@ class BaselineLearner:
         if self.baseline is not None and not is_comparable(newest, self.baseline):
             self.baseline = None
         if len(self._consecutive) == LEARNED_WINDOWS:
-            slowest = max(self._consecutive, key=lambda s: s.seconds)
+            slowest = max(self._consecutive, key=lambda window: window.seconds)
             if self.baseline is None or slowest.seconds < self.baseline.seconds:
                 self.baseline = slowest

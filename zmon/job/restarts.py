@@ -41,9 +41,8 @@ def ended_well(snapshot: Snapshot) -> bool:
     """
     if snapshot.unwatched or snapshot.missing:
         return False
-    statuses = (None, "exit code 0")
-    finished = all(r.superseded or (r.activity == "done" and r.exit_status in statuses) for r in snapshot.ranks)
-    return finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
+    have_finished = all(map(_has_finished, snapshot.ranks))
+    return have_finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
 
 
 def seconds_since_start(state: RankState) -> float:
@@ -133,7 +132,12 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     return end.saved or end.step > max(earlier.step for earlier in loop)
 
 
+def _has_finished(state: RankState) -> bool:
+    return state.superseded or (state.activity == "done" and state.exit_status in (None, "exit code 0"))
+
+
 def _raised(state: RankState) -> bool:
+    """Return True if the rank left an exception that ended it, and with which it did not obey a signal."""
     words = state.last_words
     if words is None or words.kind != "exception" or state.exit_status == "exit code 0":
         return False
@@ -141,6 +145,7 @@ def _raised(state: RankState) -> bool:
 
 
 def _error(state: RankState) -> str:
+    """Return the exception of a rank in one line, or else its exit status; empty if neither is known."""
     words = state.last_words
     if words is not None and words.kind == "exception":
         text = words.error[:200].removesuffix(": ")

@@ -68,25 +68,22 @@ _TYPES = rules(  # by the end of the name, if the text says nothing
         r"Hub\w*Error$", r"ProtocolError$", r"gaierror$", r"(Service|Server)(Unavailable|Disconnected)\w*$",
         r"socket\.timeout$", r"CommError$")),
 )  # fmt: skip
-_ERRNOS = {
-    "permission": (errno.EPERM, errno.EACCES, errno.EROFS),
-    "missing_file": (errno.ENOENT, errno.ENOTDIR, errno.EISDIR),
-    "host_memory": (errno.ENOMEM,),
-    "host_limit": (errno.EMFILE,),
-    "disk_full": (errno.ENOSPC, errno.EDQUOT),
-    "connection_lost": (errno.EPIPE,),
-    "rendezvous": (errno.EADDRINUSE, errno.EADDRNOTAVAIL),
-    "storage": (  # of file systems, also over a network, and of clients of services
-        errno.EIO, errno.EDEADLK, errno.ECOMM, errno.ENETUNREACH, errno.ENOTCONN, errno.ETIMEDOUT, errno.ECONNREFUSED,
-        errno.EHOSTUNREACH, errno.ESTALE, errno.EREMOTEIO),
-}  # fmt: skip
-_CLASS_BY_ERRNO = {number: name for name, numbers in _ERRNOS.items() for number in numbers}
+_CLASS_BY_ERRNO = {
+    **dict.fromkeys((errno.EPERM, errno.EACCES, errno.EROFS), "permission"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "missing_file"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "disk_full"),
+    **dict.fromkeys((errno.EADDRINUSE, errno.EADDRNOTAVAIL), "rendezvous"),
+    **{errno.ENOMEM: "host_memory", errno.EMFILE: "host_limit", errno.EPIPE: "connection_lost"},
+    # Of file systems, also over a network, and of clients of services.
+    **dict.fromkeys((errno.EIO, errno.EDEADLK, errno.ECOMM, errno.ESTALE, errno.EREMOTEIO, errno.ENOTCONN), "storage"),
+    **dict.fromkeys((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ECONNREFUSED), "storage"),
+}
 
 
 def class_of(item: Raised) -> str:
     """Return the class of one exception, without its causes, by the first rule that knows it; else `code_error`."""
-    rules_in_order = (_by_tensors, _by_place, _by_errno, _by_certain_type, _by_text, _by_type, _by_parser)
-    name = next(filter(None, (rule(item) for rule in rules_in_order)), "code_error")
+    from_certain_to_vague = (_by_tensors, _by_place, _by_errno, _by_certain_type, _by_text, _by_type, _by_parser)
+    name = next(filter(None, (rule(item) for rule in from_certain_to_vague)), "code_error")
     if name == "connection_lost" and _SERVICE.search(f"{item.type}\n{item.frames}"):
         return "storage"  # the connection was to a service, and not to a rank
     if name in ("connection_lost", "collective_timeout") and _RENDEZVOUS.search(item.frames):
