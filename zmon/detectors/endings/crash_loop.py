@@ -94,6 +94,7 @@ def _belongs_to(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
 
 
 def _summary(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
+    """Return how often the job failed in how much time, and what repeats."""
     seconds = loop[-1].ended - loop[0].began
     starts = f"{counted(len(loop), 'start')} in {duration(seconds)} failed without progress"
     return f"{starts}: {_step_text(loop, repeated)}{_culprit_text(loop, repeated)}{_error_text(loop, repeated)}"
@@ -127,10 +128,11 @@ def _error_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
 
 
 def _outlook(snapshot: Snapshot) -> str:
-    launcher = snapshot.reported_ranks[0]
-    if launcher.max_restarts is None or launcher.max_restarts <= launcher.restart_count:
+    """Return how many restarts the launcher has left, for the summary; empty if there is none."""
+    first = snapshot.reported_ranks[0]
+    left = (first.max_restarts or 0) - first.restart_count
+    if left <= 0:
         return ""
-    left = launcher.max_restarts - launcher.restart_count
     return f"; the launcher has {counted(left, 'restart')} left, which will most likely fail as well"
 
 

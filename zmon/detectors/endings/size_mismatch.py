@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.aborts import is_aborted_while_waiting
@@ -74,7 +74,7 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
         detail=f"Read the end of the job's log {where}. Once it answers, it reports what its ranks entered. If that is "
         f"the same as elsewhere: read the log of rank {aborted[0].rank}.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(hosts=tuple(sorted({r.host for r in suspects}))), aborted[0]),
+        evidence=with_last_words(StallEvidence(hosts=tuple(sorted({r.host for r in suspects}))), aborted[0]),
     )
 
 
