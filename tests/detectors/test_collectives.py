@@ -11,6 +11,14 @@ from zmon.detectors.collectives import Contribution, even_ops, first_mismatch
 EVEN = job_steps(16)
 
 
+def with_sizes(step, *sent):
+    """Return the step in which the ranks sent these bytes in its all-to-alls."""
+    return changed(step, sent_bytes={"all_to_all": sent})
+
+
+UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=with_sizes(EVEN[-1], 8, 8, 9, 8))  # one of the four was uneven
+
+
 def entered(*kinds, group="0", sequence=7):
     """Return what the ranks entered at a position: an operation, or an operation and its bytes."""
     pairs = [(kind, None) if isinstance(kind, str) else kind for kind in kinds]
@@ -54,27 +62,21 @@ def test_first_mismatch_is_at_the_lowest_position_and_has_the_minority(
         pytest.param([*entered("all_reduce"), *entered("barrier", sequence=8)], id="other positions"),
     ],
 )
-def test_quiet_without_a_mismatch(contributions):
+def test_collectives_that_agree_or_cannot_be_compared_have_no_mismatch(contributions):
     assert first_mismatch(contributions) is None
-
-
-def uneven(step, *sent):
-    return changed(step, sent_bytes={"all_to_all": sent})
-
-
-UNEVEN_MEAN = replace(EVEN[-1], stands_for=4, mean=uneven(EVEN[-1], 8, 8, 9, 8))  # one of the four steps was uneven
 
 
 @pytest.mark.parametrize(
     ("steps", "ops"),
     [
         pytest.param(EVEN, ("all_to_all",), id="equal sizes"),
-        pytest.param((*EVEN[:-1], uneven(EVEN[-1], 8, 8, 9, 8)), (), id="one uneven step"),
+        pytest.param((*EVEN[:-1], with_sizes(EVEN[-1], 8, 8, 9, 8)), (), id="one uneven step"),
         pytest.param((*EVEN[:-1], UNEVEN_MEAN), (), id="an uneven step that was not sampled"),
         pytest.param(EVEN[:10], ("all_to_all",), id="just enough steps"),
-        pytest.param(EVEN[:9], (), id="few steps"),
+        pytest.param(EVEN[:9], (), id="one step too few"),
+        pytest.param([replace(step, stands_for=2) for step in EVEN[:5]], ("all_to_all",), id="five stand for ten"),
         pytest.param((), (), id="no step"),
-        pytest.param(tuple(uneven(step, 0, 0, 0, 0) for step in EVEN), (), id="no bytes"),
+        pytest.param(tuple(with_sizes(step, 0, 0, 0, 0) for step in EVEN), (), id="no bytes"),
     ],
 )
 def test_operation_is_even_if_its_size_was_equal_on_all_ranks_in_every_step(steps, ops):

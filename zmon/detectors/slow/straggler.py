@@ -188,11 +188,11 @@ class Straggler(Thresholds):
             starved = waits.explained_ranks(lost_ratios, self.explained_ratio)
             # A known reason replaces the proof that it is no bad luck. A wait for a processor must last twice as long
             # for that: the scheduler moves programs that are not bound to the core away from it, but not at once.
-            has_reason = hot | starved if num_steps >= 2 * fewest_steps else hot
-            if not has_reason and len(snapshot.steps) < 2 * num_steps:  # too few to estimate chance
+            explained = hot | starved if num_steps >= 2 * fewest_steps else hot
+            if not explained and len(snapshot.steps) < 2 * num_steps:  # too few to estimate chance
                 continue
             without_work = without_work or times.without_work()
-            lags = [lag for lag in self._sure_lags(without_work, num_steps, has_reason) if lag.rank in lost_ratios]
+            lags = [lag for lag in self._sure_lags(without_work, num_steps, explained) if lag.rank in lost_ratios]
             lags = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             if not lags or _may_be_by_design(lags, starved, snapshot.world_size):
                 continue
@@ -200,15 +200,15 @@ class Straggler(Thresholds):
                 return finding
         return None
 
-    def _sure_lags(self, times: SelfTimes, num_steps: int, has_reason: Set[int]) -> list[Lag]:
-        """Return the lags of ranks whose reason is known; else the lags beyond chance.
+    def _sure_lags(self, times: SelfTimes, num_steps: int, explained: Set[int]) -> list[Lag]:
+        """Return the lags of the `explained` ranks, whose reason is known; else the lags beyond chance.
 
         If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
         rest. A part varies less by chance than the whole.
         """
         least_seconds = self._least_seconds(times, num_steps)
         late = times.lags(num_steps, least_seconds)
-        with_reason = [lag for lag in late if lag.rank in has_reason]
+        with_reason = [lag for lag in late if lag.rank in explained]
         if with_reason or not late or len(times.steps) < 2 * num_steps:
             return with_reason
         sure = times.lags(num_steps, least_seconds, self._chance)
