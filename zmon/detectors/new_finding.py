@@ -70,7 +70,7 @@ def new_finding(
         fault, onset_step = ("", step) if stalled else (cause, None)
         key = (uid, detector, fault, ranks or culprit_hosts, onset_step)
     return Finding(
-        id=finding_id(snapshot.job_id, *key),
+        id=_finding_id(snapshot.job_id, *key),
         job_id=snapshot.job_id,
         detector=detector,
         cause=cause,
@@ -95,7 +95,7 @@ def new_finding(
     )
 
 
-def finding_id(*parts: object) -> str:
+def _finding_id(*parts: object) -> str:
     """Return the id of a finding, which is the same for equal parts."""
     return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=8).hexdigest()
 

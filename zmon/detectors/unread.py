@@ -6,11 +6,11 @@ agents report about the job. Pure.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from zmon.detectors.new_finding import finding_id
 from zmon.detectors.wording import ranks_text, verb
 from zmon.format import counted, listed
 from zmon.schema.api.agent import UnreadRank
@@ -86,7 +86,7 @@ class Unread(Thresholds):
         who = ranks_text(numbers) if numbers else counted(len(ranks), "rank")
         seconds = max(rank.seconds for rank in ranks)
         return Finding(
-            id=finding_id(job_id, UNREAD, cause.cause),
+            id=hashlib.blake2b(f"{job_id}|{UNREAD}|{cause.cause}".encode(), digest_size=8).hexdigest(),
             job_id=job_id,
             detector=UNREAD,
             cause=cause.cause,

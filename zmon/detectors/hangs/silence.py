@@ -89,13 +89,9 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     if judgement is None:
         judgement = _long_silence(still) if still.seconds >= still.critical_seconds else _short_silence(still, limits)
     return judgement.severity, Silence(
-        seconds=round(still.seconds, 3),
-        critical_seconds=still.critical_seconds,
-        places=places,
-        healed_seconds=healed,
-        reason=judgement.reason,
-        proof=judgement.proof,
-    )
+        seconds=round(still.seconds, 3), critical_seconds=still.critical_seconds, places=places, healed_seconds=healed,
+        reason=judgement.reason, proof=judgement.proof,
+    )  # fmt: skip
 
 
 def _endless_wait(still: _Stillness, limits: HangLimits) -> _Judgement | None:

@@ -159,7 +159,8 @@ class Straggler(Thresholds):
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         finding = None
         if num_steps is not None:
-            finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
+            finding = self._late_ranks(snapshot, times, num_steps)
+            finding = finding or self._slow_link(snapshot, snapshot.steps[-num_steps:])
         finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
         return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
 
@@ -172,7 +173,7 @@ class Straggler(Thresholds):
         step = median(step.seconds for step in times.steps[-num_steps:])
         return max(self.slower_ratio * times.typical_seconds(num_steps), self.cost_ratio * step)
 
-    def _late(self, snapshot: Snapshot, times: SelfTimes, fewest_steps: int) -> Finding | None:
+    def _late_ranks(self, snapshot: Snapshot, times: SelfTimes, fewest_steps: int) -> Finding | None:
         """Return a finding about late ranks, over as few steps as show that they are late beyond chance."""
         without_work: SelfTimes | None = None  # takes long, so it is computed only once a rank is late
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
@@ -299,7 +300,7 @@ class Straggler(Thresholds):
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
-    def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
+    def _slow_link(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
         """Return a finding about the host, or the pair of hosts, with a slow link; None if the link may be cut."""
         if may_stand_still(snapshot.unfinished_ranks, steps):
             return None  # another detector reports a job that stands still
