@@ -18,7 +18,7 @@ from zmon.schema.rank import RankState
 
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
 # order of data may change from launch to launch.
-PROGRESS_SECONDS = 10.0
+_PROGRESS_SECONDS = 10.0
 SETTLED_SECONDS = 5.0  # after the end of the last rank; by then, the fault that ended the launch was reported
 # Kubernetes starts a crashing container again after at most 5 minutes. After a longer gap a person started the job.
 RESTART_GAP_SECONDS = 600.0
@@ -50,7 +50,7 @@ def seconds_since_start(state: RankState) -> float:
     return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
-def launch_start(snapshot: Snapshot) -> float:
+def _launch_start(snapshot: Snapshot) -> float:
     """Return the newest start of the launch's ranks, by their hosts' clocks (unix seconds).
 
     It identifies the launch, and must not be used to order launches.
@@ -71,12 +71,12 @@ def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     culprit = next((r for r in ranks if r.rank in finding.ranks), None)
     return LaunchEnd(
         attempt=snapshot.attempt,
-        start=launch_start(snapshot),
+        start=_launch_start(snapshot),
         began=launch_began(snapshot),
         ended=snapshot.time - min((r.gone_seconds or 0.0 for r in snapshot.ranks), default=0.0),
         step=max(r.step for r in ranks),
         steps=max(r.steps for r in ranks),
-        saved=has_saved(snapshot),
+        saved=_has_saved(snapshot),
         cause=finding.cause,
         ranks=finding.ranks,
         hosts=finding.hosts,
@@ -84,7 +84,7 @@ def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     )
 
 
-def has_saved(snapshot: Snapshot) -> bool:
+def _has_saved(snapshot: Snapshot) -> bool:
     """Return True if the launch has written a checkpoint."""
     return any(r.last_checkpoint_time is not None for r in snapshot.reported_ranks)
 
@@ -102,7 +102,7 @@ def without_progress(ends: Sequence[LaunchEnd]) -> tuple[LaunchEnd, ...]:
     return tuple(loop)
 
 
-def seconds_beyond(loop: Sequence[LaunchEnd], snapshot: Snapshot) -> float:
+def _seconds_beyond(loop: Sequence[LaunchEnd], snapshot: Snapshot) -> float:
     """Return the seconds that the launch has trained beyond the furthest step of these ends; 0 if it has not."""
     furthest = max(end.step for end in loop)
     lead = max(snapshot.reported_ranks, key=lambda r: r.step)
@@ -116,8 +116,8 @@ def has_left(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
     A checkpoint is progress only if no launch of the loop had saved one: the job may not resume its checkpoints.
     """
     loop = without_progress(ends)
-    saved = has_saved(snapshot) and not any(end.saved for end in loop)
-    return saved or seconds_beyond(loop, snapshot) >= PROGRESS_SECONDS
+    saved = _has_saved(snapshot) and not any(end.saved for end in loop)
+    return saved or _seconds_beyond(loop, snapshot) >= _PROGRESS_SECONDS
 
 
 def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:

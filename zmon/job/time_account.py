@@ -27,7 +27,7 @@ from zmon.schema.rank import RankState
 
 _LONGER_FACTOR = 3.0  # × a typical step: steps without records may be longer than typical by this factor …
 _LONGER_SECONDS = 1.0  # … plus this time
-OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
+_OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
 _SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
 _STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
 _SET_BACK_SECONDS = 5.0  # clocks that follow a time server differ by less
@@ -125,7 +125,7 @@ class Account:
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
         began = snapshot.time - seconds_since_start(snapshot.reported_ranks[0])
-        return launch.done or began - self.until > OTHER_JOB_SECONDS
+        return launch.done or began - self.until > _OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""

@@ -14,7 +14,7 @@ from zmon.schema.host import HostWindow, rise
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-GIBIBYTE = 1 << 30
+_GIBIBYTE = 1 << 30
 _KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, __oom_kill_process
 
 
@@ -42,7 +42,7 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
         killed = rise(kills_before.get(group.path), group.oom_kills)
         if killed and (state.job_id, state.rank) in group.ranks:
             limit_bytes = group.memory_limit_bytes
-            limit = "" if limit_bytes is None else f" (limit {limit_bytes / GIBIBYTE:.2f} GiB)"
+            limit = "" if limit_bytes is None else f" (limit {limit_bytes / _GIBIBYTE:.2f} GiB)"
             processes = "1 process" if killed == 1 else f"{killed} processes"
             return f"out of memory: the kernel killed {processes} in its control group {group.path}{limit}"
     return None

@@ -72,7 +72,7 @@ def partial_signal(signals: Signals) -> Finding | None:
     return _lone_signal(end, signals.first, signals.ranks, is_proven=not may_be_owner)
 
 
-def signal_of(state: RankState) -> str:
+def _signal_of(state: RankState) -> str:
     """Return the name of the signal that ended a cancelled rank."""
     words, status = state.last_words, state.exit_status or ""
     if words is not None and words.kind == "signal":
@@ -89,10 +89,10 @@ def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState]
     severity: Severity | None = None if is_proven else "warning"
     return end.finding(
         cause="rank_exited",
-        summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
+        summary=f"rank {culprit.rank} on {culprit.host} was ended by {_signal_of(culprit)} at step {culprit.step} "
         f"during {culprit.activity}, before any other rank failed or had a signal"
         + (", and the others were ended afterwards" if has_followers else ""),
-        detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
+        detail=f"A process on {culprit.host} sent {_signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
         confidence=0.8 if is_proven else 0.5,
@@ -119,7 +119,7 @@ def _launchers_signal(end: JobEnd, signals: Signals, is_part: bool) -> Finding:
     return end.finding(
         cause="rank_exited" if is_part else "unknown",
         severity=None if is_part else "warning",
-        summary=f"{reached} ended by {signal_of(first)} at step {first.step} during {first.activity}, "
+        summary=f"{reached} ended by {_signal_of(first)} at step {first.step} during {first.activity}, "
         f"before any other rank failed; {rest}",
         detail=f"If the owner did not end the job: what ended the ranks on {first.host}? A scheduler that preempts one "
         "node (`scontrol show job`, `kubectl describe pod`), a shutdown of the host (`last -x`), or a person "

@@ -126,7 +126,7 @@ def _long_silence(still: _Stillness) -> _Judgement:
     working = [(r, standing.work) for r, standing in still.standings if standing.work]
     if working:
         state, work = working[0]
-        return _Judgement("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
+        return _Judgement("warning", f"it is not critical yet, because {ranks_text([state.rank])} {_work_text(work)}")
     if still.overdue_seconds <= 0:  # looks showed the hang ahead of the leases, and do not prove it yet
         return _Judgement("warning", "it becomes critical when the leases end")
     critical = still.critical_seconds
@@ -156,7 +156,7 @@ def _is_unchanged(standing: Standing, critical_seconds: float) -> bool:
     return not standing.waits_for_server and standing.unchanged_seconds >= _UNCHANGED_RATIO * critical_seconds
 
 
-def work_text(work: WorkSigns) -> str:
+def _work_text(work: WorkSigns) -> str:
     """Return what a rank does that shows that it works, such as `writes 310 MB/s, last to /ckpt/rank-0.pt`."""
     rates = [
         ("writes", work.written_bytes_per_second, f", last to {work.file}" if work.file else ""),
