@@ -206,10 +206,10 @@ def test_operations_count_over_wall_clock_with_its_pauses(job):
     """A step of 20 ms whose operations take 5 ms at the peak: 100 of them are 0.5 s of 2 s in steps and 3 s before."""
     assert job.play("wait 3, train 60, update").flops_ratio == 0
     job.play("train 40, update")
-    job.account.rate(0.005)
+    job.account.add_operations(0.005)
     assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
     job.play("eval 5, update")
-    job.account.rate(0.005)
+    job.account.add_operations(0.005)
     assert job.account.flops_ratio == pytest.approx(0.5 / job.account.seconds)
 
 
@@ -217,10 +217,10 @@ def test_operations_are_followed_from_now_on_in_an_account_of_an_earlier_zmon(jo
     job.play("train 100, update")
     job.account.peak_start, job.account.unrated_steps, job.account.launch_steps = None, 0, 0
     job.play("train 50, update")
-    job.account.rate(0.005)
+    job.account.add_operations(0.005)
     # one update tells which steps are older, so the steps between two updates are not counted
     assert job.account.peak_seconds == 0
     job.play("train 100, update")
-    job.account.rate(0.005)
+    job.account.add_operations(0.005)
     assert job.account.peak_seconds == pytest.approx(0.5)
     assert job.account.flops_ratio == pytest.approx(0.5 / (job.account.seconds - job.account.peak_start))

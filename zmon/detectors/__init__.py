@@ -42,6 +42,7 @@ class Detector(Protocol):
         """Return the findings about one job; at most one, unless they are `separate`."""
 
 
+_KEY = "detectors"  # of the hub's YAML, which has the thresholds that a site sets
 ALL: tuple[Detector, ...] = (
     Stall(),
     Straggler(),
@@ -55,19 +56,19 @@ ALL: tuple[Detector, ...] = (
 )
 
 
-def configured(settings: object, key: str = "detectors") -> tuple[Detector, ...]:
+def configured(settings: object) -> tuple[Detector, ...]:
     """Return ALL detectors with the thresholds that a site has set.
 
     `settings` maps the name of a detector to its thresholds. Raise UsageError, which names the dotted key.
     """
-    by_name = mapping(settings, key)
+    by_name = mapping(settings, _KEY)
     names = [detector.name for detector in ALL]
     for name in by_name:
         if name not in names:
-            raise unknown(f"{key}.{name}", "detector", name, names)
-    return tuple(build(detector, by_name.get(detector.name), f"{key}.{detector.name}") for detector in ALL)
+            raise unknown(f"{_KEY}.{name}", "detector", name, names)
+    return tuple(build(detector, by_name.get(detector.name), f"{_KEY}.{detector.name}") for detector in ALL)
 
 
-def changed(used: Iterable[Detector], key: str = "detectors") -> tuple[Threshold, ...]:
+def changed(used: Iterable[Detector]) -> tuple[Threshold, ...]:
     """Return the thresholds that differ from their defaults."""
-    return tuple(row for detector in used for row in thresholds.changed(detector, f"{key}.{detector.name}"))
+    return tuple(row for detector in used for row in thresholds.changed(detector, f"{_KEY}.{detector.name}"))

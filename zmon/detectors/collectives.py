@@ -42,7 +42,7 @@ class Mismatch(NamedTuple):
     group: str
     sequence: int
     minority: list[RankState]  # empty if no kind of collective has a majority
-    differences: str
+    differences: str  # the collectives with their ranks, for a summary
 
 
 def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
@@ -63,6 +63,7 @@ def first_mismatch(contributions: Iterable[Contribution]) -> Mismatch | None:
 
 
 def _difference(kind: tuple[str, int | None], entered: Iterable[Contribution]) -> str:
+    """Return one kind of collective with its ranks, such as `all_reduce of 8 bytes: ranks 0, 2`."""
     op, num_bytes = kind
     collective = op if num_bytes is None else f"{op} of {num_bytes} bytes"
     return f"{collective}: {ranks_text(sorted(c.rank.rank for c in entered if c.kind == kind))}"

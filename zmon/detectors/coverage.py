@@ -122,8 +122,8 @@ class Coverage(Thresholds):
         """Return a finding, without a warning, about two launches that one user has started with one id."""
         second = next((r for r in snapshot.ranks if r.alive and r.has_second_id), None)
         if second is not None:
-            summary = f"another launch with the job id {second.wanted_job_id} lives: this one is watched as "
-            summary += snapshot.job_id
+            wanted_id = second.wanted_job_id
+            summary = f"another launch with the job id {wanted_id} lives: this one is watched as {snapshot.job_id}"
         elif snapshot.second_jobs:
             summary = f"another launch with this job id lives, and is watched as {', '.join(snapshot.second_jobs[:4])}"
         else:

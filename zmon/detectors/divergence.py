@@ -23,8 +23,6 @@ from zmon.schema.names import LOSS, LOSS_SOURCES, STEPS
 from zmon.schema.rank import RankState
 from zmon.schema.thresholds import Thresholds
 
-_BACKWARD = LOSS_SOURCES[0]
-
 
 @dataclass(frozen=True)
 class Divergence(Thresholds):
@@ -117,8 +115,9 @@ class _FirstNan:
     @property
     def culprits(self) -> tuple[RankState, ...]:
         """The rank at fault; nobody if that is not certain, because ranks may report at different times."""
-        is_certain = self.has_spread or (self.source == _BACKWARD and len(self.ranks) == 1 and self.later_steps)
-        return self.ranks if is_certain else ()
+        if len(self.ranks) != 1 or not self.later_steps:
+            return ()
+        return self.ranks if self.has_spread or self.source == "backward" else ()
 
     @property
     def text(self) -> str:

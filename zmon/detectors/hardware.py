@@ -21,7 +21,7 @@ from zmon.schema.names import DEVICE
 from zmon.schema.thresholds import Thresholds
 
 _JOB_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
-_DOWN = ("link_downed", "carrier_down_count")
+_DOWN_COUNTERS = ("link_downed", "carrier_down_count")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Hardware(Thresholds):
             seconds_ago=0.0,  # the fault is newer than the hub's last poll
             confidence=1.0,
             summary=f"{first.device} on {first.host}{affected}: {first.says}{more}",
-            detail=_NEXT[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
+            detail=_NEXT_STEPS[first.cause].format(host=first.host, device=first.device, drain=drain(first.host)),
             evidence=HardwareEvidence(faults=tuple(faults)),
         )
 
@@ -107,6 +107,7 @@ class Hardware(Thresholds):
                     yield Fault(cause, window.host, nic.device, text)
 
     def _gpu_faults(self, before: GpuSample, now: GpuSample) -> Iterator[tuple[str, str]]:
+        """Yield the cause and the text of each fault of a GPU, given two samples of it."""
         if now.lost:
             yield "gpu_lost", "it fell off the bus; its rank cannot go on"
         if uncorrected := risen(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
@@ -120,8 +121,9 @@ class Hardware(Thresholds):
     def _link_faults(
         self, before: NicSample, now: NicSample, seconds: float, was_up: bool
     ) -> Iterator[tuple[str, str]]:
+        """Yield the cause and the text of each fault of a port, given two samples that are these seconds apart."""
         errors = risen(before.errors, now.errors)
-        for counter in _DOWN:
+        for counter in _DOWN_COUNTERS:
             if count := errors.get(counter, 0):
                 yield "link_down", f"the link went down {count} × in {seconds:.0f} s"
         if was_up and now.up is False:
@@ -137,7 +139,7 @@ class Hardware(Thresholds):
 
 
 _DRAIN = "take the host out before the next start ({drain})."
-_NEXT = {
+_NEXT_STEPS = {
     "gpu_lost": "On {host}: `nvidia-smi`, `dmesg | grep -i xid`. Only a reboot may bring the GPU back: " + _DRAIN,
     "gpu_memory": "On {host}: `nvidia-smi -q -d ECC,ROW_REMAPPER`. A repair needs a reset of the GPU: " + _DRAIN,
     "gpu_xid": "On {host}: `dmesg | grep -i xid`, and NVIDIA's table of XIDs. If it happens again, " + _DRAIN,

@@ -83,4 +83,5 @@ class Stall(hangs.HangLimits, endings.EndLimits):
         is_hang = hangs.is_overdue(job) or hangs.is_shown_early(job, self)
         if not is_hang or endings.are_unsettled(snapshot, self):
             return None
-        return hangs.silence_finding(snapshot, job, self, endings.outlook_of_gone(snapshot, self))
+        severity, next_start = endings.outlook_of_gone(snapshot, self)
+        return hangs.silence_finding(snapshot, job, self, severity, next_start)

@@ -78,12 +78,13 @@ class Unread(Thresholds):
         lasting = [(host, rank) for host, rank in unread if rank.seconds >= self.after_seconds or rank.kind == "report"]
         if not lasting:
             return None
-        kinds = {rank.kind for _, rank in lasting}
+        ranks = [rank for _, rank in lasting]
+        kinds = {rank.kind for rank in ranks}
         cause = next((cause for kind, cause in _CAUSES.items() if kind in kinds), _CAUSES["damaged"])
         hosts = sorted({host for host, _ in lasting})
-        numbers = sorted({rank.rank for _, rank in lasting if rank.rank is not None})
-        who = ranks_text(numbers) if numbers else counted(len(lasting), "rank")
-        seconds = max(rank.seconds for _, rank in lasting)
+        numbers = sorted({rank.rank for rank in ranks if rank.rank is not None})
+        who = ranks_text(numbers) if numbers else counted(len(ranks), "rank")
+        seconds = max(rank.seconds for rank in ranks)
         return Finding(
             id=hashlib.blake2b(f"{job_id}|{UNREAD}|{cause.cause}".encode(), digest_size=8).hexdigest(),
             job_id=job_id,
@@ -96,11 +97,11 @@ class Unread(Thresholds):
             onset=time - seconds,
             detected=time,
             confidence=1.0,
-            summary=f"{who} of job {job_id} on {listed(hosts, _MAX_HOSTS)} {verb(lasting, 'lives', 'live')} and cannot "
-            f"be watched: {cause.means}: {lasting[0][1].reason}",
+            summary=f"{who} of job {job_id} on {listed(hosts, _MAX_HOSTS)} {verb(ranks, 'lives', 'live')} and cannot "
+            f"be watched: {cause.means}: {ranks[0].reason}",
             detail=cause.next_step,
             runbook=f"docs/runbooks.md#{cause.cause}",
-            evidence=UnreadEvidence(unread=tuple(rank.reason for _, rank in lasting[:_MAX_LINES])),
+            evidence=UnreadEvidence(unread=tuple(rank.reason for rank in ranks[:_MAX_LINES])),
             as_of=time,
             proof=LOCK,
         )

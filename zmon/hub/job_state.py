@@ -161,7 +161,7 @@ class JobState:
             self.peaks_due = snapshot.time + PEAKS_SECONDS
             self.peaks = job_peaks(snapshot.reported_ranks, self.world_size, measured)
         if isinstance(self.peaks, JobPeaks):
-            self.account.rate(total.flops / total.steps / self.peaks.flops)
+            self.account.add_operations(total.flops / total.steps / self.peaks.flops)
 
     def utilization(self, ranks: Sequence[RankState]) -> Utilization | Unknown:
         """Return the work of the job relative to the peak of its devices, or why it is unknown."""

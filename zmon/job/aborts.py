@@ -41,7 +41,7 @@ def hung_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     entered fewer collectives of a group than the victims. A victim that is behind other victims must have waited for it
     too.
     """
-    victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
+    victims = _victims(ranks)
     if not victims:
         return []
     victim_numbers = {r.rank for r in victims}
@@ -125,7 +125,7 @@ def _gone_at_least(state: RankState, ranks: Sequence[RankState]) -> float:
 
 def has_left_others(ranks: Sequence[RankState]) -> bool:
     """Return True if a rank finished before victims gave up or were aborted in a collective that it never entered."""
-    victims = [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
+    victims = _victims(ranks)
     if not victims:
         return False
     first_end = min(began_to_end(r).latest for r in victims)
@@ -133,6 +133,11 @@ def has_left_others(ranks: Sequence[RankState]) -> bool:
     victim_numbers = {r.rank for r in victims}
     finished = [r for r in ranks if not r.alive and r.rank not in victim_numbers and way_of(r) is Way.FINISHED]
     return any(began_to_end(r).latest < first_end and is_behind(r, largest) for r in finished)
+
+
+def _victims(ranks: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that gave up, or that NCCL's watchdog aborted, because they waited in vain."""
+    return [r for r in ranks if is_aborted_while_waiting(r) or is_timeout(r.last_words)]
 
 
 def _was_overdue(state: RankState, seconds_ago: float) -> bool:

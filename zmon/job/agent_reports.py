@@ -1,4 +1,4 @@
-"""Makes the reports of several agents comparable and complete: their delay, ages as of now, earlier ends, one shard.
+"""Make the reports of several agents comparable and complete: their delay, ages as of now, earlier ends, one shard.
 
 Pure. Two clocks are never compared directly: a report is late by the time that it took longer than the fastest report
 of the last minutes. The shortest delay itself is not measured. An agent learns how a process ended only while it
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from zmon.schema.api.agent import AgentReport, Suspicion
 from zmon.schema.rank import RankState
@@ -19,12 +20,19 @@ from zmon.schema.shard import Shard
 WINDOW_SECONDS = 600.0
 
 
+class _Arrival(NamedTuple):
+    """The arrival of one report at the hub."""
+
+    time: float  # seconds of the hub's clock
+    difference: float  # from the time of the report by the clock of the agent's host
+
+
 class ReportDelay:
     """The delay of the latest report of one agent, in seconds."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
-        self._fastest: deque[tuple[float, float]] = deque()  # (arrival, arrival - report time), both ascending
+        self._fastest: deque[_Arrival] = deque()  # both fields ascend
 
     def restart(self) -> None:
         """Forget all reports, because the clock of the agent's host is another one."""
@@ -34,12 +42,12 @@ class ReportDelay:
     def add(self, arrival: float, taken: float) -> None:
         """Add a report that arrived at a time of the hub's clock, and was taken at a time of the host's clock."""
         difference = arrival - taken
-        while self._fastest and self._fastest[-1][1] >= difference:
+        while self._fastest and self._fastest[-1].difference >= difference:
             self._fastest.pop()
-        self._fastest.append((arrival, difference))
-        while arrival - self._fastest[0][0] > WINDOW_SECONDS:
+        self._fastest.append(_Arrival(arrival, difference))
+        while arrival - self._fastest[0].time > WINDOW_SECONDS:
             self._fastest.popleft()
-        self.seconds = difference - self._fastest[0][1]
+        self.seconds = difference - self._fastest[0].difference
 
 
 def as_of_silence(report: AgentReport, seconds: float) -> AgentReport:
@@ -103,6 +111,7 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
 
 def _with_earlier_end(state: RankState, earlier: RankState, seconds: float) -> RankState:
+    """Return the state of a rank with what its earlier state, so many seconds ago, tells about its end."""
     launcher_ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
     relaunched = state.relaunched_seconds
     with_launcher = replace(

@@ -1,4 +1,4 @@
-"""Aligns steps: those of all ranks become one AlignedStep, whose columns have the ranks side by side. Pure.
+"""Align steps: those of all ranks become one AlignedStep, whose columns have the ranks side by side. Pure.
 
 numpy is a dependency of the hub and of offline analysis, which import this module; no rank and no agent does.
 """
@@ -21,7 +21,7 @@ from zmon.schema.steps import MEAN, MEAN_STEPS, SAME_SIZE_SENT, STEP, Steps, abs
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 _ALIGNED = tuple(measure for measure in MEASURES if measure.aligned)
-_OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
+_MEASURES_OF_OPS = tuple(measure for measure in _ALIGNED if measure.per == "op")
 
 
 class Matrix(NamedTuple):
@@ -125,7 +125,7 @@ def _side_by_side(
     """Return the aligned step of these numbers, columns × ranks; `prefix` is that of a mean's columns, or empty."""
     lines = _lines(names, prefix)
     phases = {word: line for word, line in lines["phase"].items() if numbers[line].any()}
-    known_ops = dict.fromkeys(word for measure in _OF_OPS for word in lines[measure.name])
+    known_ops = dict.fromkeys(word for measure in _MEASURES_OF_OPS for word in lines[measure.name])
     ops = [op for op in known_ops if _has_run(op, lines, numbers)]
     self_times = numbers[[*phases.values()]].sum(axis=0, dtype=np.float64)  # integers could overflow in a hostile job
     exposed = numbers[[lines["exposed"][op] for op in ops if op in lines["exposed"]]].sum(axis=0, dtype=np.float64)
@@ -148,7 +148,8 @@ def _side_by_side(
 
 def _has_run(op: str, lines: Mapping[str, Mapping[str, int]], numbers: Integers) -> bool:
     """Return True if a measure of the op is not zero on some rank."""
-    return any(op in lines[m.name] and numbers[lines[m.name][op]].any() for m in _OF_OPS)
+    lines_of_op = (lines[measure.name].get(op) for measure in _MEASURES_OF_OPS)
+    return any(line is not None and numbers[line].any() for line in lines_of_op)
 
 
 @lru_cache(1024)
@@ -156,13 +157,15 @@ def _lines(names: tuple[str, ...], prefix: str) -> dict[str, dict[str, int]]:
     """Return the line of each column in the numbers: measure → word (a phase, an op, or "") → line."""
     lines: dict[str, dict[str, int]] = {measure.name: {} for measure in _ALIGNED}
     for line, name in enumerate(names):
-        known = measure_of(name.removeprefix(prefix)) if name.startswith(prefix) else None
-        if known is not None and known[0].aligned:
-            lines[known[0].name][known[1]] = line
+        if name.startswith(prefix) and (known := measure_of(name.removeprefix(prefix))):
+            measure, word = known
+            if measure.aligned:
+                lines[measure.name][word] = line
     return lines
 
 
 def _column(measure: Measure, numbers: Integers) -> Sequence[float | None]:
+    """Return the values of one measure by rank, in its unit; None: unknown."""
     if measure.unit == "seconds":
         return _seconds(numbers)
     return _amounts(numbers) if measure.of_step == "own" else array("q", numbers.tobytes())

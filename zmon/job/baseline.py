@@ -21,7 +21,7 @@ from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
 
 WINDOW_SECONDS = 5.0  # contention and pauses of two seconds affect less than half of it
 WINDOW_STEPS = 10  # fewer steps have no meaningful median
-NUM_WINDOWS = 64  # five minutes
+_NUM_WINDOWS = 64  # five minutes
 LEARNED_WINDOWS = 4  # in a day of noise, fewer than 1 window in 10 was faster than the lowest baseline of 4 windows
 
 
@@ -76,7 +76,7 @@ def step_window(steps: Sequence[AlignedStep]) -> StepWindow:
 class BaselineLearner:
     """The step windows of one launch so far, and the baseline learned from them."""
 
-    step_windows: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=NUM_WINDOWS))  # complete ones
+    step_windows: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=_NUM_WINDOWS))  # complete ones
     baseline: Baseline | None = None
     _open: list[AlignedStep] = field(default_factory=list)  # steps of the window that is not complete yet
     _consecutive: deque[StepWindow] = field(default_factory=lambda: deque(maxlen=LEARNED_WINDOWS))  # comparable ones
@@ -98,6 +98,6 @@ class BaselineLearner:
         if self.baseline is not None and not is_comparable(newest, self.baseline):
             self.baseline = None
         if len(self._consecutive) == LEARNED_WINDOWS:
-            slowest = max(self._consecutive, key=lambda s: s.seconds)
+            slowest = max(self._consecutive, key=lambda window: window.seconds)
             if self.baseline is None or slowest.seconds < self.baseline.seconds:
                 self.baseline = slowest

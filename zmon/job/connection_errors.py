@@ -17,27 +17,27 @@ _STORE_TYPES = ("torch.distributed.DistNetworkError", _STORE_ERROR)
 # TCPStore.cpp of torch).
 _LIBRARY = re.compile(
     r"gloo[/\\]|gloo connectfullmesh|process ?group ?(nccl|gloo|ucc|mpi)|\bnccl|\[?c10d\b|tcpstore"
-    r"|torch.csrc.distributed"
-    r"|remote worker (crashing|hanging)|closed by peer \[|error \[[\w.:%]+\]:\d+|client socket|clients joined"
-    r"|dist(network|backend|store)error|monitoredbarrier"
+    r"|torch.csrc.distributed|remote worker (crashing|hanging)|closed by peer \[|error \[[\w.:%]+\]:\d+"
+    r"|client socket|clients joined|dist(network|backend|store)error|monitoredbarrier"
     r"|^wait timeout$",  # all that a FileStore tells
     re.IGNORECASE | re.MULTILINE,
 )
+# The other end of a connection is gone.
 _BROKEN = re.compile(
     r"connection (reset|closed|refused|was aborted|was likely closed)|caused connection abort|broken pipe"
     r"|(read|write|socket) error|remote process (has )?(exited|terminated)|peer .*(closed|dead)"
     r"|communicator was aborted|no route to host|network is unreachable|(recvvalue|sendbytes|recvbytes) failed"
-    r"|failed to recv"
-    r"|nccl(systemerror|remoteerror)|unhandled system error",
+    r"|failed to recv|nccl(systemerror|remoteerror)|unhandled system error",
     re.IGNORECASE,
 )
+# The wait for another rank took too long.
 _TIMED_OUT = re.compile(
     r"application timeout|timed out waiting|(read|write|socket) timeout|connection timed out"
-    r"|collective operation timeout|operation timed out|wait timeout|timed out after"
-    r"|failed to pass monitoredbarrier",
+    r"|collective operation timeout|operation timed out|wait timeout|timed out after|failed to pass monitoredbarrier",
     re.IGNORECASE,
 )
 _GPU_FAULT = re.compile(r"unhandled cuda error|nccl(unhandledcuda|internal|invalid)\w*", re.IGNORECASE)
+# A rank did not reach the store or the other ranks.
 _NOT_MET = re.compile(
     r"client socket has (timed out|failed)|trying to connect to|clients joined|waiting for clients|connectfullmesh"
     r"|connect(ion)? (refused|timed out)|wait timeout|rendezvous",

@@ -30,27 +30,28 @@ def step_categories(step: AlignedStep, alone: int | None = None) -> dict[str, fl
     middle = middle_rank(self_seconds)
     if self_seconds[middle] > self_seconds[critical]:  # the critical rank did something else first and began late
         middle = critical
-    causes = {phase: seconds[middle] for phase, seconds in step.phases.items()}
-    causes[IMBALANCE] = self_seconds[critical] - self_seconds[middle]
+    categories = {phase: seconds[middle] for phase, seconds in step.phases.items()}
+    categories[IMBALANCE] = self_seconds[critical] - self_seconds[middle]
     for op, seconds in step.exposed.items():
-        causes[op] = seconds[critical]
-    return causes
+        categories[op] = seconds[critical]
+    return categories
 
 
 @dataclass
 class JobTime:
     """The steps of one launch, summed by time category. A step that stands for several steps counts as all of them."""
 
-    causes: dict[str, float] = field(default_factory=dict)
+    causes: dict[str, float] = field(default_factory=dict)  # seconds by time category
     total_seconds: float = 0.0
     num_steps: int = 0
+    # The seconds and the samples of each recent step; None: a rank does not report its samples.
     _recent: deque[tuple[float, float | None]] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
     def add(self, steps: Sequence[AlignedStep], alone: int | None = None) -> None:
         """Add the steps that follow the steps added before. If ranks are not compared, the rank `alone` is shown."""
         for step in steps:
-            for cause, seconds in step_categories(step, alone).items():
-                self.causes[cause] = self.causes.get(cause, 0.0) + seconds * step.stands_for
+            for category, seconds in step_categories(step, alone).items():
+                self.causes[category] = self.causes.get(category, 0.0) + seconds * step.stands_for
             seconds = step.seconds if alone is None else step.seconds_of(alone)
             self._recent.append((seconds, total_samples(step) if alone is None else samples_meanwhile(step, alone)))
             self.total_seconds += seconds * step.stands_for
@@ -102,7 +103,7 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
     to act. A long pause, for example of a whole host, must not make a small loss large.
     """
     latest = None
-    total = lost = largest = second = largest_total = 0.0
+    total = lost = most_lost = second_most_lost = seconds_of_worst = 0.0
     for number, window in enumerate(reversed(windows), 1):
         if window.lost_ratio is None:
             break
@@ -110,15 +111,15 @@ def lasting_loss(windows: Sequence[StepWindow], num_windows: int, least_ratio: f
         lost_in_window = window.lost_ratio * seconds
         total += seconds
         lost += lost_in_window
-        if lost_in_window >= largest:
-            second, largest, largest_total = largest, lost_in_window, seconds
+        if lost_in_window >= most_lost:
+            second_most_lost, most_lost, seconds_of_worst = most_lost, lost_in_window, seconds
         else:
-            second = max(second, lost_in_window)
+            second_most_lost = max(second_most_lost, lost_in_window)
         if number < num_windows:
             continue
-        ratio = (lost - largest) / (total - largest_total)
+        ratio = (lost - most_lost) / (total - seconds_of_worst)
         if ratio < least_ratio:
             break
         if latest is None or window.lost_ratio >= least_ratio:  # the loss began with a window of this ratio
-            latest = LastingLoss(ratio, lost - largest + second, total)
+            latest = LastingLoss(ratio, lost - most_lost + second_most_lost, total)
     return latest

@@ -17,6 +17,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job import EXITED, EndedJob, JobView
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SCHEMA
+from zmon.schema.row import row_of
 
 SHOWN_SECONDS = 86400.0  # a person looks at failed jobs once a day
 # A day of a launcher that waits 5 minutes before each start. Of a longer loop the oldest ends are forgotten.
@@ -124,17 +125,5 @@ def _last_view(view: JobView, finding: Finding, end: LaunchEnd) -> JobView:
         efficiency_unknown="",
         expected=None,
         expected_unknown="",
-        ended=EndedJob(
-            time=end.ended,
-            attempt=end.attempt,
-            step=end.step,
-            finding=finding.id,
-            cause=finding.cause,
-            severity=finding.severity,
-            ranks=finding.ranks,
-            hosts=finding.hosts,
-            summary=finding.summary,
-            detail=finding.detail,
-            runbook=finding.runbook,
-        ),
+        ended=row_of(EndedJob, finding, time=end.ended, attempt=end.attempt, step=end.step, finding=finding.id),
     )

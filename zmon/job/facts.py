@@ -121,10 +121,9 @@ def last_words(state: RankState) -> Fact | None:
 def ended(state: RankState) -> Fact:
     """Return the fact that a rank was observed dead, or that a living rank left its last words and began to end."""
     if state.alive:
-        leaving = state.leaving_seconds or 0.0
-        return last_words(state) or Fact(FactKind.RAISED, state.host, -leaving, rank=state.rank)
+        return last_words(state) or Fact(FactKind.RAISED, state.host, -gone_seconds(state), rank=state.rank)
     text = state.exit_status or ""
-    return Fact(FactKind.UNLOCKED, state.host, -(state.gone_seconds or 0.0), LOOK_SECONDS, state.rank, text)
+    return Fact(FactKind.UNLOCKED, state.host, -gone_seconds(state), LOOK_SECONDS, rank=state.rank, text=text)
 
 
 def began_to_end(state: RankState) -> Fact:
@@ -166,13 +165,14 @@ def facts_of(snapshot: Snapshot, ranks: Iterable[RankState]) -> Iterator[Fact]:
         if not state.alive:
             yield ended(state)
         if state.stopped_seconds is not None:
-            yield Fact(FactKind.STOPPED, state.host, -state.stopped_seconds, LOOK_SECONDS, state.rank)
+            yield Fact(FactKind.STOPPED, state.host, -state.stopped_seconds, LOOK_SECONDS, rank=state.rank)
         if fact := launcher_end(state):
             yield fact
         if state.unobserved_seconds:
             text = f"{state.unobserved_seconds:.0f} s since its last progress"
-            began = max(0.0, state.state_seconds - state.unobserved_seconds)  # its last progress came before
-            yield Fact(FactKind.SUSPENDED, state.host, -state.unobserved_seconds, began, state.rank, text)
+            earlier_by = max(0.0, state.state_seconds - state.unobserved_seconds)  # its last progress came before
+            latest = -state.unobserved_seconds
+            yield Fact(FactKind.SUSPENDED, state.host, latest, uncertainty=earlier_by, rank=state.rank, text=text)
     unwatched = {r.host for r in snapshot.unwatched}
     for agent in snapshot.agents:
         if agent.host is not None and agent.host in unwatched:

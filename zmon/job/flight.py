@@ -1,4 +1,4 @@
-"""Reads a dump of torch's flight recorder: the entries of a rank, and the collectives that it has in flight.
+"""Read a dump of torch's flight recorder: the entries of a rank, and the collectives that it has in flight.
 
 This module does no I/O: the agent reads the dumps of live ranks, `zmon analyze` those that a job left on disk.
 

@@ -46,7 +46,7 @@ class RecentActivity:
 
     training: deque[ActivitySample] = field(default_factory=lambda: deque(maxlen=_RECENT_SAMPLES))
     sampled_at: float | None = None  # unix time of the hub; None: the activity was unknown
-    due: float = 0.0
+    due: float = 0.0  # unix time of the hub at which the next sample is taken
 
     def add(self, snapshot: Snapshot, account: Account, stalled: bool) -> None:
         """Take a sample if one is due. `stalled`: the job has an open finding of a stall."""
@@ -79,7 +79,7 @@ class RecentActivity:
         num_samples = len(self.training)
         memory = known_sum([sample.memory_ratio for sample in self.training])
         return GpuActivity(
-            sum(sample.tensor_ratio for sample in self.training) / num_samples,
-            account.tensor_ratio,
-            None if memory is None else memory / num_samples,
+            tensor_ratio=sum(sample.tensor_ratio for sample in self.training) / num_samples,
+            tensor_wall_ratio=account.tensor_ratio,
+            memory_ratio=None if memory is None else memory / num_samples,
         )

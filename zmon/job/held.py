@@ -38,7 +38,7 @@ class Holding:
     def __init__(self, now: float, is_new: bool) -> None:
         """`is_new`: the holder was not in the agent's last list, which is some seconds old."""
         self._ran_at = now
-        self._ran: bool | None = False if is_new else None
+        self._ran: bool | None = False if is_new else None  # a rank or a process, since the allocation; None: unknown
 
     def idle(self, now: float, state: HolderState) -> Idle | None:
         """Record the state now. Return the kind and the idle seconds of the GPUs; None if they are or may be in use."""
@@ -50,5 +50,5 @@ class Holding:
         if state.busy is not False:
             self._ran_at = now
             return None
-        kind = IDLE_PROCESS if state.has_process else {True: ENDED, False: NEVER_RAN, None: UNKNOWN}[self._ran]
-        return Idle(kind, now - self._ran_at)
+        without_process = {True: ENDED, False: NEVER_RAN, None: UNKNOWN}[self._ran]
+        return Idle(IDLE_PROCESS if state.has_process else without_process, now - self._ran_at)

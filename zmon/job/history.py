@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from zmon.job.alignment import StepRows, align_rows, matrix, num_ranks
+from zmon.job.alignment import Matrix, StepRows, align_rows, matrix, num_ranks
 from zmon.job.joins import since_join
 from zmon.schema.aligned_step import AlignedStep
 from zmon.schema.steps import Steps
@@ -61,12 +61,22 @@ class History:
             new = since_join(new, {ranks[uid]: number for uid, number in before.items() if uid in ranks})
         if new is None:
             return []
+        self._note_newest(new)
+        added = [self._append(step) for step in self._add_rows(new)]
+        self._drop_incomplete()
+        return added
+
+    def _note_newest(self, new: Matrix) -> None:
+        """Note the last step that each rank has reported."""
         steps = new.steps
-        complete: set[int] = set()
         order = np.lexsort((steps, new.ranks))  # by rank, then by step
         last = order[np.flatnonzero(np.diff(new.ranks[order], append=-1))]
         self._newest.update(zip(new.ranks[last].tolist(), steps[last].tolist(), strict=True))
-        numbers, of_row = np.unique(steps, return_inverse=True)
+
+    def _add_rows(self, new: Matrix) -> list[int]:
+        """Add rows to the steps that wait for them. Return the steps that all ranks have now, in order."""
+        complete: list[int] = []
+        numbers, of_row = np.unique(new.steps, return_inverse=True)
         first = max(len(numbers) - _MAX_NEW, 0)
         for place, step in enumerate(numbers[first:].tolist(), first):
             rows = self._pending.setdefault(step, [])
@@ -75,10 +85,8 @@ class History:
             if num_reported < sum(len(part.rows) for part in rows):
                 rows[:] = _last_of_each_rank(rows)
             if num_reported == self.world_size:
-                complete.add(step)
-        added = [self._append(step) for step in sorted(complete)]
-        self._drop_incomplete()
-        return added
+                complete.append(step)
+        return complete
 
     def _follow(self, joined: Mapping[int, tuple[str, int]]) -> None:
         """Forget all steps if ranks have joined again: totals and numbers of another process do not compare."""

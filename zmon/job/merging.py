@@ -19,6 +19,7 @@ from zmon.schema.gathered import FlightRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import severity_order
 from zmon.schema.rank import STOPPED_STATES, RankState, RankStatus
+from zmon.schema.row import row_of
 
 # NCCL's watchdog and gloo abort a rank that waits (ProcessGroupNCCL.cpp). Other signals come from outside, from the
 # kernel, or from a fault of the rank itself.
@@ -32,10 +33,10 @@ def joined(first: Finding, second: Finding) -> Finding:
     ranks = (*first.ranks, *(rank for rank in second.ranks if rank not in first.ranks))
     hosts = tuple(host_of[rank] for rank in ranks if rank in host_of)
     hosts += tuple(host for host in dict.fromkeys((*first.hosts, *second.hosts)) if host not in hosts)
-    fault = JoinedFault(second.cause, second.ranks, second.hosts, second.severity, second.onset, second.summary)
+    fault = row_of(JoinedFault, second)
     earlier = first.evidence_of(StallEvidence).joined or ()
     evidence = second.evidence.updated(first.evidence)
-    first, second = raised(first, second.severity), raised(second, first.severity)
+    first, second = _escalated(first, second.severity), _escalated(second, first.severity)
     return replace(
         first,
         ranks=ranks,
@@ -46,7 +47,7 @@ def joined(first: Finding, second: Finding) -> Finding:
     )
 
 
-def raised(finding: Finding, severity: str) -> Finding:
+def _escalated(finding: Finding, severity: str) -> Finding:
     """Return the finding with this severity if it is the higher one, and with a summary that agrees with it."""
     if severity_order(severity) <= severity_order(finding.severity):
         return finding
@@ -62,23 +63,23 @@ def updated(current: Finding, later: Finding, may_publish: bool) -> Finding:
     `may_publish`: the culprits of the later report may replace the published ones. The severity never falls.
     """
     severity = max(current.severity, later.severity, key=severity_order)
-    if later.cause == "unknown" != current.cause:
-        return current if severity == current.severity else _with_text_of(current, later)  # the known cause stays
+    if later.cause == "unknown" and current.cause != "unknown":  # the known cause stays
+        return current if severity == current.severity else _with_text_of(current, later)
     if follows(current, later):
         return joined(current, later)
     ranks, later_ranks = set(current.ranks), set(later.ranks)
     loses_joined_fault = later_ranks < ranks and current.evidence_of(StallEvidence).joined
     loses_culprits = later.cause == current.cause and current.culprits and not later.culprits
     if loses_joined_fault or loses_culprits:
-        return raised(current, severity)  # a proof may be gone with its process, or with a sample
+        return _escalated(current, severity)  # a proof may be gone with its process, or with a sample
     if are_victims(current, later):
-        return _with_victims(raised(current, severity), later.summary)
+        return _with_victims(_escalated(current, severity), later.summary)
     if ranks and later_ranks > ranks and later.evidence_of(StallEvidence).joined:  # the finding gains a joined fault
         later, may_publish = replace(later, cause=current.cause, runbook=current.runbook), True
     if severity == current.severity and not may_publish:
         return current
     return replace(
-        raised(later, severity),
+        _escalated(later, severity),
         id=current.id,
         onset=current.onset,
         detected=current.detected,
@@ -152,7 +153,7 @@ def follows(current: Finding, later: Finding) -> bool:
     are_all_others = len(struck) > 1 and len(struck) >= num_others
     if len(struck) < len(later.ranks) or are_all_others:
         return False
-    return all(killed_from_outside(row) or _is_stopped(row) for row in struck)
+    return all(_killed_from_outside(row) or _is_stopped(row) for row in struck)
 
 
 def are_victims(current: Finding, finding: Finding) -> bool:
@@ -183,7 +184,7 @@ def are_victims(current: Finding, finding: Finding) -> bool:
     return all(map(has_waited, finding.ranks))
 
 
-def killed_from_outside(row: RankStatus | RankState) -> bool:
+def _killed_from_outside(row: RankStatus | RankState) -> bool:
     """Return True if a signal ended the rank that no library sends to a rank that waits."""
     return not row.alive and (row.exit_status or "").startswith("signal ") and row.exit_status != _ABORTED
 
@@ -205,7 +206,7 @@ def _has_own_fault(state: RankState) -> bool:
         return state.stopped_seconds is not None  # a rank that writes a core file sleeps as well
     words = state.last_words
     own_error = words is not None and words.kind == "exception" and not (words.in_collective or state.in_flight)
-    return killed_from_outside(state) or own_error
+    return _killed_from_outside(state) or own_error
 
 
 def _place(row: RankStatus) -> tuple[object, ...]:

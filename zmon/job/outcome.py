@@ -138,7 +138,8 @@ def _clues(snapshot: Snapshot, fault: Finding | None, output: tuple[str, ...]) -
     culprits = fault.ranks if fault else ()
     rank = min(snapshot.ranks, key=lambda r: (r.rank not in culprits, r.activity == "done", began_to_end(r).latest))
     memory = fault.evidence_of(StallEvidence).out_of_memory if fault else UNSET
-    return Clues(rank.last_words, rank.exit_status, (memory,) if isinstance(memory, str) and memory else (), output)
+    kernel_log = (memory,) if isinstance(memory, str) and memory else ()
+    return Clues(rank.last_words, rank.exit_status, kernel_log, output)
 
 
 def first_step(state: RankState) -> int | None:
@@ -160,9 +161,8 @@ def restarted(end: EndedLaunch, snapshot: Snapshot) -> EndedLaunch:
         return end
     if not snapshot.steps or not all(r.steps for r in snapshot.ranks):
         return msgspec.structs.replace(end, restart=Restart(snapshot.attempt))
-    return msgspec.structs.replace(
-        end, restart=Restart(snapshot.attempt, snapshot.steps[0].step, _recovery(end, snapshot))
-    )
+    restart = Restart(snapshot.attempt, snapshot.steps[0].step, _recovery(end, snapshot))
+    return msgspec.structs.replace(end, restart=restart)
 
 
 def _recovery(end: EndedLaunch, snapshot: Snapshot) -> dict[str, float]:

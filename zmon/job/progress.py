@@ -17,9 +17,9 @@ from typing import NamedTuple
 from zmon.schema.job import EXITED, Progress, TimeLeft
 
 _MARK_SECONDS = 15.0  # an hour has 240 marks
-_LONGEST_SECONDS = 3600.0
-_LEAST_SECONDS = 180.0
-_QUARTERS = 4  # so this many steps are the least as well
+_LONGEST_SECONDS = 3600.0  # earlier marks are forgotten
+_LEAST_SECONDS = 180.0  # over which the pace must have been measured
+_QUARTERS = 4  # each has at least one step
 _TOO_NEW = f"until {_LEAST_SECONDS / 60:.0f} min and {_QUARTERS} steps are measured"
 _ENDED = ("done", EXITED)
 _UNKNOWN_IN = {  # by state of a job

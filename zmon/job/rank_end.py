@@ -46,6 +46,7 @@ def way_of(state: RankState) -> Way:
 
 
 def _way_by_itself(state: RankState) -> Way:
+    """Return the way that the rank's own exit status and last words show, whatever happened to its launcher."""
     words, status = state.last_words, state.exit_status
     if _has_returned(state) or state.superseded:
         return Way.FINISHED

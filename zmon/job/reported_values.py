@@ -71,8 +71,8 @@ class ReportedValues:
         """Return, by report key, for how many steps some rank has reported NaN.
 
         A key is left out until the rank must have reported NaN twice. In a job that reports every hundred steps, a
-        single odd value would otherwise count as a hundred steps. A value that was never a number counts
-        from the first report.
+        single odd value would otherwise count as a hundred steps. A value that was never a number counts from the
+        first report.
         """
         states = list(ranks)
         all_steps = np.array([state.step for state in states])

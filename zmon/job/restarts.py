@@ -18,7 +18,7 @@ from zmon.schema.rank import RankState
 
 # A launch that trained this long beyond the furthest step of a loop has left it. A step more or less is chance: the
 # order of data may change from launch to launch.
-PROGRESS_SECONDS = 10.0
+_PROGRESS_SECONDS = 10.0
 SETTLED_SECONDS = 5.0  # after the end of the last rank; by then, the fault that ended the launch was reported
 # Kubernetes starts a crashing container again after at most 5 minutes. After a longer gap a person started the job.
 RESTART_GAP_SECONDS = 600.0
@@ -41,9 +41,8 @@ def ended_well(snapshot: Snapshot) -> bool:
     """
     if snapshot.unwatched or snapshot.missing:
         return False
-    statuses = (None, "exit code 0")
-    finished = all(r.superseded or (r.activity == "done" and r.exit_status in statuses) for r in snapshot.ranks)
-    return finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
+    have_finished = all(map(_has_finished, snapshot.ranks))
+    return have_finished or (is_over(snapshot) and is_settled(snapshot) and not any(map(_raised, snapshot.ranks)))
 
 
 def seconds_since_start(state: RankState) -> float:
@@ -51,7 +50,7 @@ def seconds_since_start(state: RankState) -> float:
     return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
-def launch_start(snapshot: Snapshot) -> float:
+def _launch_start(snapshot: Snapshot) -> float:
     """Return the newest start of the launch's ranks, by their hosts' clocks (unix seconds).
 
     It identifies the launch, and must not be used to order launches.
@@ -72,12 +71,12 @@ def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     culprit = next((r for r in ranks if r.rank in finding.ranks), None)
     return LaunchEnd(
         attempt=snapshot.attempt,
-        start=launch_start(snapshot),
+        start=_launch_start(snapshot),
         began=launch_began(snapshot),
         ended=snapshot.time - min((r.gone_seconds or 0.0 for r in snapshot.ranks), default=0.0),
         step=max(r.step for r in ranks),
         steps=max(r.steps for r in ranks),
-        saved=has_saved(snapshot),
+        saved=_has_saved(snapshot),
         cause=finding.cause,
         ranks=finding.ranks,
         hosts=finding.hosts,
@@ -85,7 +84,7 @@ def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     )
 
 
-def has_saved(snapshot: Snapshot) -> bool:
+def _has_saved(snapshot: Snapshot) -> bool:
     """Return True if the launch has written a checkpoint."""
     return any(r.last_checkpoint_time is not None for r in snapshot.reported_ranks)
 
@@ -103,7 +102,7 @@ def without_progress(ends: Sequence[LaunchEnd]) -> tuple[LaunchEnd, ...]:
     return tuple(loop)
 
 
-def seconds_beyond(loop: Sequence[LaunchEnd], snapshot: Snapshot) -> float:
+def _seconds_beyond(loop: Sequence[LaunchEnd], snapshot: Snapshot) -> float:
     """Return the seconds that the launch has trained beyond the furthest step of these ends; 0 if it has not."""
     furthest = max(end.step for end in loop)
     lead = max(snapshot.reported_ranks, key=lambda r: r.step)
@@ -117,8 +116,8 @@ def has_left(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
     A checkpoint is progress only if no launch of the loop had saved one: the job may not resume its checkpoints.
     """
     loop = without_progress(ends)
-    saved = has_saved(snapshot) and not any(end.saved for end in loop)
-    return saved or seconds_beyond(loop, snapshot) >= PROGRESS_SECONDS
+    saved = _has_saved(snapshot) and not any(end.saved for end in loop)
+    return saved or _seconds_beyond(loop, snapshot) >= _PROGRESS_SECONDS
 
 
 def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
@@ -133,7 +132,12 @@ def _is_progress(loop: Sequence[LaunchEnd], end: LaunchEnd) -> bool:
     return end.saved or end.step > max(earlier.step for earlier in loop)
 
 
+def _has_finished(state: RankState) -> bool:
+    return state.superseded or (state.activity == "done" and state.exit_status in (None, "exit code 0"))
+
+
 def _raised(state: RankState) -> bool:
+    """Return True if the rank left an exception that ended it, and with which it did not obey a signal."""
     words = state.last_words
     if words is None or words.kind != "exception" or state.exit_status == "exit code 0":
         return False
@@ -141,6 +145,7 @@ def _raised(state: RankState) -> bool:
 
 
 def _error(state: RankState) -> str:
+    """Return the exception of a rank in one line, or else its exit status; empty if neither is known."""
     words = state.last_words
     if words is not None and words.kind == "exception":
         text = words.error[:200].removesuffix(": ")

@@ -1,4 +1,4 @@
-"""Finds the launches that a user started under the job id of another launch that lives: each is a job of its own.
+"""Find the launches that a user started under the job id of another launch that lives: each is a job of its own.
 
 Pure. On one host the ranks find out by themselves and take another id (zmon/box/living_launch.py). Of launches on
 different hosts, only the hub knows both. They are two jobs if both live and have a rank with the same number, or if

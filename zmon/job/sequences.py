@@ -1,4 +1,4 @@
-"""Compares how many collectives of each process group the ranks have entered. Pure."""
+"""Compare how many collectives of each process group the ranks have entered. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Separates jobs with the same job id: those of several users, and launches of one user that live at the same time.
+"""Separate jobs with the same job id: those of several users, and launches of one user that live at the same time.
 
 Pure. The first user of a job id keeps it. The job of another user gets a name with the number of that user, for as long
 as it lives. A user may have another uid on another host, so ranks of two uids can be one job. They are two jobs if both
@@ -49,6 +49,7 @@ class JobOwners(Generic[Owner]):
 
 
 def _candidates(job_id: str, owner: int) -> Iterable[str]:
+    """Yield names for a user's job without end: its id, then the id with the number of the user and a counter."""
     yield job_id
     for number in count(1):
         suffix = f".uid{owner}" if number == 1 else f".uid{owner}-{number}"

@@ -27,7 +27,7 @@ from zmon.schema.rank import RankState
 
 _LONGER_FACTOR = 3.0  # × a typical step: steps without records may be longer than typical by this factor …
 _LONGER_SECONDS = 1.0  # … plus this time
-OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
+_OTHER_JOB_SECONDS = 86400.0  # a job that reappears under its id after a longer gap is another job
 _SETTLED_SECONDS = 5.0  # after the end of a launch, the time by which the records of its last steps have arrived
 _STALLED_STEPS = 4.0  # × a typical step; a finding outlives its stall by some steps
 _SET_BACK_SECONDS = 5.0  # clocks that follow a time server differ by less
@@ -93,7 +93,7 @@ class Account:
         seconds = self.seconds + (self.start.unsplit if self.start else 0.0) - (self.peak_start or 0.0)
         return self.peak_seconds / seconds if seconds > 0 else None
 
-    def rate(self, seconds_at_peak: float) -> None:
+    def add_operations(self, seconds_at_peak: float) -> None:
         """Add the operations of the finished steps, given the time that those of one step take at the peak.
 
         Steps of which nothing was known when they were finished count like the later ones.
@@ -125,7 +125,7 @@ class Account:
         if launch is None or self.until is None or not self._is_new(snapshot):
             return False
         began = snapshot.time - seconds_since_start(snapshot.reported_ranks[0])
-        return launch.done or began - self.until > OTHER_JOB_SECONDS
+        return launch.done or began - self.until > _OTHER_JOB_SECONDS
 
     def update(self, snapshot: Snapshot, steps: Sequence[AlignedStep], typical_seconds: float, stalled: bool) -> None:
         """Account for the time since the last update; `steps` are those that became complete since then."""
@@ -159,7 +159,7 @@ class Account:
             if activity == "done":
                 continue
             total_seconds = lead.between_seconds.get(activity, 0.0)
-            if activity == lead.activity != "train":
+            if activity == lead.activity and activity != "train":
                 total_seconds += _open_seconds(lead)
             new_seconds = total_seconds - launch.between.get(activity, 0.0)
             if new_seconds <= 0:
@@ -251,33 +251,33 @@ class Account:
         self, launch: LaunchTime, lead: RankState, step: AlignedStep, world_size: int, alone: int | None
     ) -> None:
         """Divide the time for which one step stands; `alone` is the leading rank if ranks are not compared."""
-        causes = step_categories(step, alone)
+        categories = step_categories(step, alone)
         seconds = (step.mean or step).seconds_of(lead.rank) * step.stands_for
         lead_seconds = step.seconds_of(lead.rank)
         if launch.ended_stall and step.step >= launch.stalled_step:  # the stall has been added already
             if step.step == launch.stalled_step:  # the stall was in the longest category
-                longest = max(causes, key=lambda cause: causes[cause])
-                causes[longest] = max(causes[longest] - launch.ended_stall, 0.0)
+                longest = max(categories, key=lambda category: categories[category])
+                categories[longest] = max(categories[longest] - launch.ended_stall, 0.0)
                 lead_seconds -= launch.ended_stall
             if step.step - step.stands_for < launch.stalled_step:
                 seconds -= launch.ended_stall
             launch.ended_stall = 0.0
-        total = sum(causes.values())
+        total = sum(categories.values())
         if not total:
             return
         if lead_seconds > total:  # the critical rank did something else first, and the leading rank waited for it
-            causes[IMBALANCE] += lead_seconds - total
+            categories[IMBALANCE] += lead_seconds - total
             total = lead_seconds
         seconds = min(max(seconds, 0.0), launch.unsplit)
-        for cause, part in causes.items():
-            self._add(cause, part / total * seconds, world_size)
+        for category, part in categories.items():
+            self._add(category, part / total * seconds, world_size)
         launch.unsplit -= seconds
 
-    def _add(self, cause: str, seconds: float, world_size: int) -> None:
+    def _add(self, category: str, seconds: float, world_size: int) -> None:
         """Add to a time category; the counter never falls."""
         if seconds > 0:
-            self.causes[cause] = self.causes.get(cause, 0.0) + seconds
-            self.gpu_seconds[cause] = self.gpu_seconds.get(cause, 0.0) + seconds * world_size
+            self.causes[category] = self.causes.get(category, 0.0) + seconds
+            self.gpu_seconds[category] = self.gpu_seconds.get(category, 0.0) + seconds * world_size
 
 
 def _open_seconds(lead: RankState) -> float:

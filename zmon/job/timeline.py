@@ -1,4 +1,4 @@
-"""Makes one snapshot per job from the reports of all agents, and decides which ranks form one launch.
+"""Make one snapshot per job from the reports of all agents, and decides which ranks form one launch.
 
 Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report, and
 brought to the hub's present (zmon/job/agent_reports.py).
@@ -20,10 +20,10 @@ from zmon.schema.limits import MAX_NAMED_MISSING
 from zmon.schema.rank import RankState
 
 NEWS_SECONDS = 60.0  # the host of a dead rank belongs to the job for this time
-TOGETHER_SECONDS = 60.0  # ranks of one launch start within its rendezvous
+_TOGETHER_SECONDS = 60.0  # ranks of one launch start within its rendezvous
 # A rank was gone before another one began if it was gone for this much longer than the other has run. Their reports may
 # be late by different times. A launcher and a rank that import torch take longer to start.
-GONE_BEFORE_SECONDS = 1.5
+_GONE_BEFORE_SECONDS = 1.5
 
 
 def newest_attempt(ranks: Iterable[RankState]) -> tuple[RankState, ...]:
@@ -69,7 +69,7 @@ def _is_left_over(state: RankState, newest_of_host: RankState, newest: RankState
     if state.alive:
         return False
     has_other_launcher = state.launcher != newest_of_host.launcher
-    if has_other_launcher and seconds_since_start(state) - seconds_since_start(newest_of_host) > TOGETHER_SECONDS:
+    if has_other_launcher and seconds_since_start(state) - seconds_since_start(newest_of_host) > _TOGETHER_SECONDS:
         return True
     # torchrun starts all ranks of a host at once. A rank that has finished a step had met all ranks of its launch.
     if has_other_launcher and state.max_restarts is not None and was_gone_before(state, newest_of_host):
@@ -84,7 +84,7 @@ def lives(state: RankState) -> bool:
 
 def was_gone_before(state: RankState, newest: RankState) -> bool:
     """Return True if a rank was gone before another one (`newest`) began."""
-    return (state.gone_seconds or 0.0) - seconds_since_start(newest) > GONE_BEFORE_SECONDS
+    return (state.gone_seconds or 0.0) - seconds_since_start(newest) > _GONE_BEFORE_SECONDS
 
 
 def snapshots(

@@ -120,5 +120,7 @@ def utilization(
         if work.flops:
             roofline_ratio = rate / min(attainable, peaks.flops)
     return Utilization(
-        source, rate, peaks.flops, rate / peaks.flops, wall_ratio, memory_ratio, roofline_ratio, memory_bound, uncounted
-    )
+        source=source, flops_per_second=rate, peak_flops=peaks.flops, step_ratio=rate / peaks.flops,
+        wall_ratio=wall_ratio, memory_ratio=memory_ratio, roofline_ratio=roofline_ratio, memory_bound=memory_bound,
+        uncounted=uncounted,
+    )  # fmt: skip

@@ -6,7 +6,7 @@ collective, and the scheduler, or a script around the job, knows the code.
 
 from __future__ import annotations
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.job.rank_end import CANCELLED_STATUS
 from zmon.job.sequences import entered_counts
 from zmon.job.signals import CANCELLED_CODES
@@ -39,7 +39,7 @@ def agreed_exit(end: JobEnd) -> Finding | None:
         detail=f"Does the job or its scheduler know exit code {code}, such as a request to be queued again? If not: "
         "look for this code, `sys.exit` and `os._exit` in the job, and read the end of its log.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), ranks[0]),
+        evidence=with_last_words(StallEvidence(), ranks[0]),
     )
 
 

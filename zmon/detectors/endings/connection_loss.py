@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.network import answering_hosts
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on
@@ -27,7 +27,7 @@ from zmon.schema.rank import RankState
 def lost_host(end: JobEnd) -> Finding | None:
     """Return a finding if all watched ranks are gone, some as victims, and the agents of all other ranks are silent."""
     unwatched = end.snapshot.unwatched
-    if not unwatched or end.living or not end.of(Way.DISCONNECTED):
+    if not unwatched or end.living or not end.ended_as(Way.DISCONNECTED):
         return None
     silent = {agent.host: agent.silent_seconds for agent in end.snapshot.agents}
     if not all(silent.get(r.host, 0.0) >= end.limits.lost_seconds for r in unwatched):
@@ -62,7 +62,7 @@ def _lost_hosts(end: JobEnd, silent: Mapping[str | None, float]) -> set[str]:
 
 def _unwatched_culprit(end: JobEnd) -> Finding:
     """Return the finding about ranks whose culprit no agent reports, on hosts that are probably up."""
-    victims = end.of(Way.DISCONNECTED)
+    victims = end.ended_as(Way.DISCONNECTED)
     unwatched = end.snapshot.unwatched
     hosts = sorted({r.host for r in unwatched})
     return end.finding(
@@ -72,13 +72,13 @@ def _unwatched_culprit(end: JobEnd) -> Finding:
         detail=f"Read the end of the job's log on {hosts[0]}, and start the agent there again. Once it answers, it "
         "reports how its ranks ended.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), victims[0]),
+        evidence=with_last_words(StallEvidence(), victims[0]),
     )
 
 
 def connection_lost(end: JobEnd) -> Finding | None:
     """Return a finding about the connection that broke first, or about the victims if nothing shows which one did."""
-    victims = end.of(Way.DISCONNECTED)
+    victims = end.ended_as(Way.DISCONNECTED)
     if not victims or end.snapshot.unwatched:
         return None  # the culprit may be a rank of the silent agent
     if end.living and end.seconds_ago < end.limits.rest_seconds:
@@ -103,7 +103,7 @@ def _unexplained_loss(end: JobEnd, victims: list[RankState]) -> Finding:
         summary=f"{_victims_text(end, victims)} died {how} at step {victims[0].step}, {reason}",
         detail="Look for the first error in the job's log, and at hosts whose ranks zmon does not see.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), victims[0]),
+        evidence=with_last_words(StallEvidence(), victims[0]),
     )
 
 
@@ -112,7 +112,7 @@ def _broken_connection(end: JobEnd, victims: list[RankState]) -> Finding:
     first = victims[0]
     pair = _pair(end, victims)
     hosts = tuple(sorted({r.host for r in pair}))
-    evidence = with_first_words(StallEvidence(hosts=hosts), first)
+    evidence = with_last_words(StallEvidence(hosts=hosts), first)
     what_broke = "a connection broke"
     remark = f", and it is not known between which ranks (first error: {ranks_on(victims[:1])})"
     if pair:
@@ -157,7 +157,7 @@ def _pair(end: JobEnd, victims: list[RankState]) -> list[RankState]:
         return []
     first, second, *others = victims
     pair = sorted((first, second), key=lambda r: r.rank)
-    if len(victims) == len(end.snapshot.ranks) == 2:  # the pair, unless the addresses belong to other hosts
+    if len(victims) == 2 and len(end.snapshot.ranks) == 2:  # the pair, unless the addresses belong to other hosts
         return [] if _are_peers(end, first, second) is False else pair
     if end.living:
         return []  # a living rank may be at one of the ends

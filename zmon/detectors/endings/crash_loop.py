@@ -30,7 +30,7 @@ MAX_ENDS = 10  # in the evidence; people compare the last ones
 
 
 @dataclass(frozen=True)
-class Repetition:
+class _Repetition:
     """The properties that all ends of a loop share; empty or None if they differ."""
 
     ranks: tuple[int, ...]
@@ -40,7 +40,7 @@ class Repetition:
     never_stepped: bool
 
     @classmethod
-    def of(cls, loop: Sequence[LaunchEnd]) -> Repetition:
+    def of(cls, loop: Sequence[LaunchEnd]) -> _Repetition:
         """Return the repetition of a loop. A rank or host counts as repeated if it is a culprit of every end."""
         first = loop[0]
         return cls(
@@ -66,7 +66,7 @@ def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLim
     loop = without_progress(ends)
     if len(loop) < limits.num_loop_starts:
         return None
-    repeated = Repetition.of(loop)
+    repeated = _Repetition.of(loop)
     finding = new_finding(
         snapshot,
         detector=STALL,
@@ -93,13 +93,14 @@ def _belongs_to(ends: Sequence[LaunchEnd], snapshot: Snapshot) -> bool:
     return not ended_well(snapshot)
 
 
-def _summary(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
+def _summary(loop: Sequence[LaunchEnd], repeated: _Repetition) -> str:
+    """Return how often the job failed in how much time, and what repeats."""
     seconds = loop[-1].ended - loop[0].began
     starts = f"{counted(len(loop), 'start')} in {duration(seconds)} failed without progress"
     return f"{starts}: {_step_text(loop, repeated)}{_culprit_text(loop, repeated)}{_error_text(loop, repeated)}"
 
 
-def _step_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
+def _step_text(loop: Sequence[LaunchEnd], repeated: _Repetition) -> str:
     if repeated.never_stepped:
         return "each ended before its first step"
     if repeated.step is not None:
@@ -108,7 +109,7 @@ def _step_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
     return f"they ended at steps {steps[0]} to {steps[-1]}"
 
 
-def _culprit_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
+def _culprit_text(loop: Sequence[LaunchEnd], repeated: _Repetition) -> str:
     """Return who ended the starts, and who differs from start to start."""
     where = f" on {listed(list(repeated.hosts), 4)}" if repeated.hosts else ""
     if repeated.ranks:
@@ -119,7 +120,7 @@ def _culprit_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
     return f", by other ranks each time, all{where}" if where else ", by another rank each time"
 
 
-def _error_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
+def _error_text(loop: Sequence[LaunchEnd], repeated: _Repetition) -> str:
     if repeated.error:
         return f": {repeated.error}"
     errors = [end.error for end in loop if end.error]
@@ -127,14 +128,15 @@ def _error_text(loop: Sequence[LaunchEnd], repeated: Repetition) -> str:
 
 
 def _outlook(snapshot: Snapshot) -> str:
-    launcher = snapshot.reported_ranks[0]
-    if launcher.max_restarts is None or launcher.max_restarts <= launcher.restart_count:
+    """Return how many restarts the launcher has left, for the summary; empty if there is none."""
+    first = snapshot.reported_ranks[0]
+    left = (first.max_restarts or 0) - first.restart_count
+    if left <= 0:
         return ""
-    left = launcher.max_restarts - launcher.restart_count
     return f"; the launcher has {counted(left, 'restart')} left, which will most likely fail as well"
 
 
-def _next_steps(repeated: Repetition) -> str:
+def _next_steps(repeated: _Repetition) -> str:
     """Return the advice that fits what repeats: a rank, a host, a step, or nothing."""
     stop = "Stop the launcher or its supervisor first: each start costs GPU time and changes nothing."
     if repeated.never_stepped:

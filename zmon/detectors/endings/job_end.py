@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,6 +22,13 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LOCK, STALL, Severity
 from zmon.schema.rank import RankState
+
+
+class Outlook(NamedTuple):
+    """The severity of the end of ranks, and what their launcher will do, for the end of a summary."""
+
+    severity: Severity
+    text: str
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class JobEnd:
         """The ranks that have ended; this takes less time than `ends`, which says how."""
         return ended_ranks(self.snapshot.ranks)
 
-    def of(self, *ways: Way) -> list[RankState]:
+    def ended_as(self, *ways: Way) -> list[RankState]:
         """Return the ranks that ended in one of these ways, the first to begin first."""
         ranks = [end.rank for end in self.ends if end.way in ways]
         return sorted(ranks, key=lambda r: began_to_end(r).latest)
@@ -88,17 +96,18 @@ class JobEnd:
     ) -> Finding:
         """Return a finding about the end of the job.
 
-        Severity and `outlook`, the last words of the summary, follow from the restarts that are left, unless given.
+        Severity and `outlook`, the end of the summary, follow from the restarts that are left, unless given.
         """
-        expected, next_start = restart_outlook(self.ended, self.seconds_ago, self.limits)
-        if expected == "critical" and (seconds := _seconds_until_supervised_start(self.snapshot)) is not None:
+        restart = restart_outlook(self.ended, self.seconds_ago, self.limits)
+        next_start = restart.text
+        if restart.severity == "critical" and (seconds := _seconds_until_supervised_start(self.snapshot)) is not None:
             started = f"something started it again {duration(seconds)} after its last end"
             next_start = f"no launcher will restart the job, but {started}"
         return new_finding(
             self.snapshot,
             detector=STALL,
             cause=cause,
-            severity=severity or expected,
+            severity=severity or restart.severity,
             proof=LOCK,
             culprits=culprits,
             hosts=hosts,
@@ -111,23 +120,23 @@ class JobEnd:
         )
 
 
-def restart_outlook(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -> tuple[Severity, str]:
-    """Return the severity of the end of these ranks, and what their launcher will do."""
+def restart_outlook(gone: Sequence[RankState], seconds_ago: float, limits: EndLimits) -> Outlook:
+    """Return the outlook after the end of these ranks, the first of which was seen dead `seconds_ago`."""
     max_restarts, restart_count = gone[0].max_restarts, gone[0].restart_count
     if max_restarts is None:
-        return "critical", "nothing will restart the job"
+        return Outlook("critical", "nothing will restart the job")
     left = max_restarts - restart_count
     if left <= 0:
         used = "its only restart" if max_restarts == 1 else f"all its {max_restarts} restarts"
         reason = f", because the launcher has used {used}" if max_restarts else ""
-        return "critical", f"nothing will restart the job{reason}"
+        return Outlook("critical", f"nothing will restart the job{reason}")
     if launchers_gave_up(gone):
-        return "critical", "its launcher has ended and will not restart the job"
+        return Outlook("critical", "its launcher has ended and will not restart the job")
     starts_ago = [r.relaunched_seconds for r in gone if r.relaunched_seconds is not None]
     if starts_ago and min(starts_ago) < limits.start_seconds:
-        return "warning", f"the launcher started its processes again {duration(min(starts_ago))} ago"
-    severity: Severity = "warning" if seconds_ago < limits.restart_seconds else "critical"
-    return severity, f"the launcher has {counted(left, 'restart')} left and may restart the job"
+        return Outlook("warning", f"the launcher started its processes again {duration(min(starts_ago))} ago")
+    text = f"the launcher has {counted(left, 'restart')} left and may restart the job"
+    return Outlook("warning" if seconds_ago < limits.restart_seconds else "critical", text)
 
 
 def launchers_gave_up(gone: Sequence[RankState]) -> bool:
@@ -150,8 +159,8 @@ def _seconds_until_supervised_start(snapshot: Snapshot) -> float | None:
     return seconds if seconds <= RESTART_GAP_SECONDS else None
 
 
-def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> tuple[Severity, str]:
-    """Return the severity of a proven stall, and the end of its summary.
+def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> Outlook:
+    """Return the outlook of a proven stall, with an empty text if nothing will restart the job.
 
     If a rank is gone or about to end, the others will fail too, and a launcher that has restarts left starts the job
     again.
@@ -159,13 +168,13 @@ def outlook_of_gone(snapshot: Snapshot, limits: EndLimits) -> tuple[Severity, st
     gone = [r for r in snapshot.ranks if not r.alive or r.activity == "done"]
     if gone:
         seconds_ago = max(r.activity_seconds if r.alive else gone_seconds(r) for r in gone)
-        severity, next_start = restart_outlook(gone, seconds_ago, limits)
-        if severity != "critical":
-            return severity, f"; {next_start}"
-    return "critical", ""
+        outlook = restart_outlook(gone, seconds_ago, limits)
+        if outlook.severity != "critical":
+            return outlook
+    return Outlook("critical", "")
 
 
-def with_first_words(evidence: StallEvidence, state: RankState) -> StallEvidence:
+def with_last_words(evidence: StallEvidence, state: RankState) -> StallEvidence:
     """Return the evidence with the last words and the exit status of the rank that the finding is about."""
     return msgspec.structs.replace(evidence, last_words=state.last_words, exit_status=state.exit_status)
 

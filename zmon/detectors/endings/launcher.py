@@ -27,26 +27,28 @@ _MAX_PIDS = 8  # ranks of one host; a host seldom has more GPUs
 
 def launcher_took_ranks(end: JobEnd) -> Finding | None:
     """Return a finding if the launcher was killed, and its ranks ended with it as if they had been cancelled."""
-    died_first = [
-        r
-        for r in end.of(Way.CANCELLED, Way.FINISHED)
-        if r.launcher_status in _KILLED and -(r.launcher_gone_seconds or 0.0) <= began_to_end(r).latest + LOOK_SECONDS
-    ]
-    if not died_first or end.culprits:
+    taken_along = [r for r in end.ended_as(Way.CANCELLED, Way.FINISHED) if _outlived_killed_launcher(r)]
+    if not taken_along or end.culprits:
         return None
-    first = died_first[0]
+    first = taken_along[0]
     if any(launcher_of(r) == launcher_of(first) and r.stopped_seconds is None for r in end.living):
         return None  # its ranks go on; those of other launchers may wait for them. A stopped one obeys no signal
     name = (first.launcher_status or "").removeprefix("signal ")
     return end.finding(
         cause="launcher_gone",
         summary=f"the launcher (process {launcher_pid(first)} on {first.host}) was ended by {name}, and its "
-        f"{counted(len(died_first), 'rank')} ended with it at step {first.step}",
+        f"{counted(len(taken_along), 'rank')} ended with it at step {first.step}",
         detail=f"On {first.host}: `dmesg -T | grep -i 'killed process'` (did the host run out of memory?), "
         "`journalctl --since -10min`. Start the job again from its last checkpoint.",
         confidence=0.8,
         hosts=[first.host],
     )
+
+
+def _outlived_killed_launcher(state: RankState) -> bool:
+    """Return True if the launcher of the rank was killed, and was dead when the rank began to end."""
+    launcher_end = -(state.launcher_gone_seconds or 0.0)
+    return state.launcher_status in _KILLED and launcher_end <= began_to_end(state).latest + LOOK_SECONDS
 
 
 def launcher_gone(snapshot: Snapshot, limits: EndLimits) -> Finding | None:

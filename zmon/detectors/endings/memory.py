@@ -14,7 +14,7 @@ from zmon.schema.host import HostWindow, rise
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
-GIBIBYTE = 1 << 30
+_GIBIBYTE = 1 << 30
 _KILLED = re.compile(r"Killed process (\d+) ", re.IGNORECASE)  # mm/oom_kill.c, __oom_kill_process
 
 
@@ -27,6 +27,7 @@ def out_of_memory(snapshot: Snapshot, state: RankState) -> str | None:
 
 
 def _by_log(window: HostWindow, state: RankState) -> str | None:
+    """Return the line of the kernel's log about the rank's process."""
     for event in reversed(window.now.kernel.events if window.now.kernel else ()):
         killed = _KILLED.search(event.text) if event.kind == "oom" else None
         if killed and int(killed[1]) == state.pid and event.time >= state.start:  # both by the host's own clock
@@ -35,19 +36,20 @@ def _by_log(window: HostWindow, state: RankState) -> str | None:
 
 
 def _by_group(window: HostWindow, state: RankState) -> str | None:
-    before = {group.path: group for group in window.before.cgroups or ()}
+    """Return what the control group of the rank counted in the last minute."""
+    kills_before = {group.path: group.oom_kills for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        then = before.get(group.path)
-        killed = rise(then.oom_kills if then else None, group.oom_kills)
+        killed = rise(kills_before.get(group.path), group.oom_kills)
         if killed and (state.job_id, state.rank) in group.ranks:
             limit_bytes = group.memory_limit_bytes
-            limit = "" if limit_bytes is None else f" (limit {limit_bytes / GIBIBYTE:.2f} GiB)"
+            limit = "" if limit_bytes is None else f" (limit {limit_bytes / _GIBIBYTE:.2f} GiB)"
             processes = "1 process" if killed == 1 else f"{killed} processes"
             return f"out of memory: the kernel killed {processes} in its control group {group.path}{limit}"
     return None
 
 
 def _by_host(window: HostWindow, state: RankState) -> str | None:
+    """Return what the host counted in the last minute, if the rank may have been killed without last words."""
     before, now = window.before.load, window.now.load
     if state.exit_status not in (None, KILLED_STATUS) or state.last_words is not None or not before or not now:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.connection_errors import peer_address
 from zmon.job.rank_end import Way
@@ -13,17 +13,17 @@ from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
 # TCPStore.cpp: the rank reached the store, and waited there for the others.
-_AT_STORE = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
+_WAITED_AT_STORE = re.compile(r"waiting for clients|clients joined|wait timeout", re.IGNORECASE)
 # TCPStore.cpp, Utils.hpp: the rank reached the store and lost it. The host of the store had given up, or had died.
 _LOST_STORE = re.compile(r"failed to recv|(recvvalue|recvbytes|sendbytes) failed|was likely closed", re.IGNORECASE)
 # ProcessGroupGloo.cpp: the ranks reached the store, but not each other. Either rank may be the reason, or an address
 # that an earlier launch left in the store.
 _MESH = re.compile(r"connectfullmesh", re.IGNORECASE)
 # Frames of torch/distributed/distributed_c10d.py in which a rank waits for the others; a signal leaves the stack.
-_WAITS = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
+_WAITING_FRAME = re.compile(r"\b(_new_process_group_helper|_store_based_barrier)\b")
 # torch/distributed/rendezvous.py: here a rank connects to the store. Without a store of torchrun's agent, rank 0 hosts
 # the store, and waits in the same function until the last rank has connected.
-_CONNECTS = re.compile(r"\b_create_c10d_store\b")
+_CONNECTING_FRAME = re.compile(r"\b_create_c10d_store\b")
 
 # In torch 2.13 the starts of one torchrun share a store. So a rank may read an address that an earlier start left there
 # and connect to it in vain (dynamic_rendezvous.py, use_agent_store).
@@ -35,10 +35,10 @@ _RESTART_ADVICE = (
 
 def rendezvous_failed(end: JobEnd) -> Finding | None:
     """Return a finding about the ranks that could not connect, and the address that they tried."""
-    unmet = end.of(Way.NOT_MET)
+    unmet = end.ended_as(Way.NOT_MET)
     if not unmet:
         return None
-    refused = [r for r in unmet if not _says(r, _AT_STORE) and not _says(r, _LOST_STORE)]
+    refused = [r for r in unmet if not _says(r, _WAITED_AT_STORE) and not _says(r, _LOST_STORE)]
     if refused:
         return _refused_finding(end, refused)
     if end.living and end.seconds_ago < end.limits.rest_seconds:
@@ -81,6 +81,7 @@ def _waited_finding(end: JobEnd, waiting: list[RankState]) -> Finding:
 def _finding(
     end: JobEnd, failed: list[RankState], who: str, culprits: list[RankState], confidence: float, advice: str = ""
 ) -> Finding:
+    """Return the finding about ranks that failed to meet the others; `who` says which, `advice` ends the detail."""
     first = failed[0]
     missing = end.snapshot.missing
     host, _, port = (_address(first) or "ADDRESS:PORT").rpartition(":")
@@ -94,7 +95,7 @@ def _finding(
         confidence=confidence,
         culprits=culprits,
         hosts=sorted({r.host for r in failed}),
-        evidence=with_first_words(evidence, first),
+        evidence=with_last_words(evidence, first),
     )
 
 
@@ -105,13 +106,14 @@ def _address(state: RankState) -> str | None:
 
 
 def _says(state: RankState, text: re.Pattern[str]) -> bool:
+    """Return True if the rank's last words have this text."""
     words = state.last_words
     return words is not None and text.search(words.text) is not None
 
 
 def _may_be_absent(state: RankState) -> bool:
     """Return True if the rank may be one that the others waited for: in init, and not known to have waited as well."""
-    return not _was_in(state, _WAITS) and not state.steps and state.activity == "init"
+    return not _was_in(state, _WAITING_FRAME) and not state.steps and state.activity == "init"
 
 
 def _without_host_of_store(absent: list[RankState]) -> list[RankState]:
@@ -120,7 +122,7 @@ def _without_host_of_store(absent: list[RankState]) -> list[RankState]:
     The ranks that reached the store prove nothing against it: they could not have reached a store that it did not host.
     A rank 0 that alone is absent had nobody to wait for.
     """
-    others = [r for r in absent if r.rank or not _was_in(r, _CONNECTS)]
+    others = [r for r in absent if r.rank or not _was_in(r, _CONNECTING_FRAME)]
     return others or absent
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from zmon.detectors.endings.agreed_exit import agreed_exit
 from zmon.detectors.endings.connection_loss import connection_lost, lost_host
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.endings.launcher import launcher_took_ranks
 from zmon.detectors.endings.limits import EndLimits
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
-from zmon.detectors.endings.signal_reach import Signals
+from zmon.detectors.endings.signal_order import Signals
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unreported_mismatch
 from zmon.detectors.endings.storage_errors import disk_steps
@@ -44,9 +44,9 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
     if not end.ends or end.seconds_ago < limits.settle_seconds or _expires(end):
         return None
     if end.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, end.ended)):
-        return None
+        return None  # the status will show whether the owner ended the launcher
     if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
-        return None
+        return None  # the reports of other hosts may still show a mismatch
     if may_be_runners_end(end):
         return wordless_end(end)
     if choice := agreed_exit(end):
@@ -91,11 +91,12 @@ def _first_fault(end: JobEnd) -> Finding | None:
         culprits=end.culprits,
         severity="warning" if all_done else None,
         outlook="the training had finished" if all_done else None,
-        evidence=with_first_words(StallEvidence(out_of_memory=memory), first),
+        evidence=with_last_words(StallEvidence(out_of_memory=memory), first),
     )
 
 
 def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
+    """Return the advice about a rank that failed first; `memory` is the proof that it ran out of memory."""
     if all_done:
         return f"All ranks had finished. Is the last checkpoint complete? The job's log on {culprit.host} has more."
     if memory:
@@ -113,6 +114,7 @@ def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
 
 
 def _last_message(state: RankState) -> str:
+    """Return the exception of the rank and its place, or else its exit status."""
     words = state.last_words
     if words and words.kind == "exception":
         return f"{words.error} (in {words.where})" if words.where else words.error
@@ -134,7 +136,7 @@ def _unclear_end(end: JobEnd) -> Finding | None:
         "tail -50` (out of memory?) and `journalctl --since -10min`. Since Linux 6.15 an agent that watches a rank "
         "knows how it ended.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), first),
+        evidence=with_last_words(StallEvidence(), first),
     )
 
 

@@ -1,33 +1,22 @@
-"""Find out which ranks a signal reached first, and whether it reached all ranks, as an owner's signal does. Pure."""
+"""Decide whether the first signal reached all ranks, as an owner's signal does, or those of one host or launcher."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from enum import Enum
-from functools import cached_property
 
-from zmon.detectors.endings.job_end import JobEnd
+from zmon.detectors.endings.signal_order import Signals, first_gone, had_signal, is_exact
 from zmon.job.facts import (
     ENDED_SPREAD_SECONDS,
     HOSTS_SPREAD_SECONDS,
     IDLE_SIGNAL_SPREAD_SECONDS,
-    SIGNAL_SPREAD_SECONDS,
-    Earliest,
     before,
     began_to_end,
     ended,
 )
-from zmon.job.rank_end import CANCELLED_EXIT, CANCELLED_STATUS, KILLED_STATUS, Way, launcher_of
-from zmon.job.signals import Sender, is_interrupted, is_one_sweep, launcher_pid, lone_target, sender, sender_pid
+from zmon.job.rank_end import KILLED_STATUS, launcher_of
+from zmon.job.signals import Sender, launcher_pid, sender
 from zmon.schema.rank import RankState
-
-# Ctrl-C counts as the reason of an end if it came within this time of the first broken connection. A rank that closes
-# its connections while it handles Ctrl-C leaves its last words after its victims.
-_INTERRUPT_SECONDS = 10.0
-
-Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a rank
 
 
 class Reach(Enum):
@@ -38,295 +27,104 @@ class Reach(Enum):
     UNCLEAR = "ranks of one host or launcher, and the others may have had it too"
 
 
-@dataclass(frozen=True)
-class Signals:
-    """The signals that ended ranks of a job, beside the ranks that lost a connection or never met the others."""
+def reach_of(signals: Signals) -> Reach:
+    """Return the ranks that the first signal reached: all, or those of one host or launcher.
 
-    end: JobEnd
-
-    @cached_property
-    def ranks(self) -> list[RankState]:
-        """The ranks that a signal ended, the first one first."""
-        return self.end.of(Way.CANCELLED)
-
-    @cached_property
-    def broken(self) -> list[RankState]:
-        """The ranks that lost a connection, or never met the others, the first one first."""
-        return self.end.of(Way.DISCONNECTED, Way.NOT_MET)
-
-    @cached_property
-    def first(self) -> list[RankState]:
-        """The ranks that a signal reached before any rank lost a connection; none if a connection broke first.
-
-        An owner's signal makes no watchdog abort a rank, so an aborted rank ended first unless it certainly did not.
-        """
-        aborted = next((r for r in self.broken if r.last_words is None), None)
-        lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
-        began = [(r, began_to_end(r)) for r in self.ranks if r.rank not in self._ended_by_launcher]
-        return [r for r, fact in began if not lost.precedes(fact) and (aborted is None or before(fact, ended(aborted)))]
-
-    @cached_property
-    def _ended_by_launcher(self) -> set[int]:
-        """The ranks that their launcher signalled because another one of its ranks had raised and ended.
-
-        That rank raised by itself: it raised later than an owner's signal reaches all hosts, and had no signal. If a
-        launcher sent the first signal, nothing is known: its owner may have signalled it and be slow with the others.
-        """
-        first = self.ranks[0]
-        if not _is_exact(first) or sender(first) is Sender.LAUNCHER:
-            return set()
-        failed: dict[tuple[str, str], RankState] = {}
-        for r in self.end.of(Way.RAISED):
-            is_signalled = r.alive or sender(r) is not Sender.UNKNOWN or _had_signal(r)
-            if not is_signalled and before(began_to_end(first), began_to_end(r), HOSTS_SPREAD_SECONDS):
-                failed.setdefault(launcher_of(r), r)
-        return {
-            r.rank
-            for r in self.ranks
-            if _is_exact(r)
-            and sender(r) is not Sender.OTHER
-            and launcher_pid(r)  # 0: the launcher is not known
-            and (reason := failed.get(launcher_of(r))) is not None
-            and before(began_to_end(reason), began_to_end(r), SIGNAL_SPREAD_SECONDS)
-            and not before(began_to_end(r), ended(reason))
-        }
-
-    @cached_property
-    def _late(self) -> list[RankState]:
-        """The ranks on the host of the first one that lost a connection before the same process signalled them too.
-
-        They ended with the first one. A memory watchdog signals another process only once it has looked again.
-        """
-        first = self.first[0]
-        return [
-            r
-            for r in self.broken
-            if sender(r) is Sender.OTHER
-            and (sender_pid(r) or 0) > 1  # 0: a process of an outer PID namespace; 1: init, which ends the host
-            and (r.host, sender_pid(r)) == (first.host, sender_pid(first))
-            and not before(ended(first), ended(r), ENDED_SPREAD_SECONDS)
-        ]
-
-    @cached_property
-    def lone_target(self) -> RankState | None:
-        """The rank that another process signalled, while their launchers signalled all others.
-
-        The others may have lost a connection before their signals.
-        """
-        if target := lone_target(self.ranks):
-            return target
-        ended_late = [r for r in self.broken if sender(r) is not Sender.UNKNOWN]
-        target = lone_target([*self.ranks, *ended_late])
-        return target if target in self.first else None
-
-    @cached_property
-    def is_interrupt(self) -> bool:
-        """True if somebody pressed Ctrl-C: ranks were interrupted, and no launcher reacted to the end of one."""
-        interrupted = [r for r in self.ranks if is_interrupted(r)]
-        if not interrupted:
-            return False
-        first = began_to_end(interrupted[0])
-        if self.broken and before(began_to_end(self.broken[0]), first, _INTERRUPT_SECONDS):
-            return False  # the job had failed before
-        others = (r for r in self.end.snapshot.ranks if r.rank != interrupted[0].rank)
-        return len(interrupted) > 1 or not any(map(_is_terminated, others))
-
-    @cached_property
-    def is_alone(self) -> bool:
-        """True if the first signal was meant for one rank: it reached no other, or the others clearly later."""
-        first = self.first[0]
-        reported = self.end.snapshot.reported_ranks
-        if len(reported) == 1 or sender(first) is Sender.LAUNCHER or self._late:
-            return False  # a launcher signals all its ranks
-        if len(self.ranks) > 1:
-            return self._is_ahead(first, SIGNAL_SPREAD_SECONDS)
-        if not self.broken:
-            return bool(self.end.living)  # all others have finished, or live on
-        launchers = Counter(map(launcher_of, reported))
-        has_launcher_alone = len(launchers) > 1 and launchers[launcher_of(first)] == 1
-        return not has_launcher_alone and not self._reached_other_launchers(first)
-
-    def _is_ahead(self, first: RankState, spread: float) -> bool:
-        """Return True if one rank had the signal earlier than all others by more than the spread of one signal.
-
-        The others must have had it about together, or a connection must have broken in between. Who signals the ranks
-        of a host reaches all of them within that time, so only those on the same host count, if there are any.
-        """
-        if len(self.ranks) < 2 or not all(map(_is_exact, self.ranks)) or is_one_sweep(self.ranks):
-            return False  # the order of the signals is not known well enough, or tells nothing
-        others = [r for r in self.ranks if r is not first]
-        others = [r for r in others if r.host == first.host] or others
-        began = began_to_end(first)
-        second = began_to_end(others[0])
-        last = began_to_end(others[-1])
-        lead = min(_lead_seconds(first, other) for other in others)
-        breaks = (began_to_end(r) for r in self.broken)
-        is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
-        return lead > spread and (is_answered or lead > last.latest - second.latest)
-
-    def _has_late_neighbours(self) -> bool:
-        """Return True if a rank on the host of the first rank lost a connection later, and had no signal until then.
-
-        mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
-        """
-        first = self.first[0]
-        if not _is_exact(first) or first.max_restarts is not None or sender(first) is not Sender.UNKNOWN:
-            return False
-        began = began_to_end(first)
-        lost = (began_to_end(r) for r in self.broken if r.host == first.host)
-        return any(before(began, loss, IDLE_SIGNAL_SPREAD_SECONDS) for loss in lost)
-
-    def _reached_other_launchers(self, first: RankState) -> bool:
-        """Return True if the ranks of all other launchers had the signal as well, although no launcher sent it.
-
-        Their last words are broken connections, which came a moment before the signal. torchrun signals only the ranks
-        of its own host, and only after one of them has failed by itself.
-        """
-        others = [r for r in self.end.ended if launcher_of(r) != launcher_of(first)]
-        if not others or self.end.living or any(r.max_restarts is None for r in others):
-            return False
-        return all(
-            r.exit_status in CANCELLED_STATUS and not before(ended(first), ended(r), ENDED_SPREAD_SECONDS)
-            for r in _first_gone(others, launcher_of)
-        )
-
-    @property
-    def _in_one_sweep(self) -> list[RankState]:
-        """The ranks that certainly had the signal too soon after the first one for a launcher to have reacted to it."""
-        exact = [r for r in self.ranks if _is_exact(self.first[0]) and _is_exact(r)]
-        latest = began_to_end(self.first[0]).earliest + SIGNAL_SPREAD_SECONDS
-        return [r for r in exact if began_to_end(r).latest <= latest]
-
-    @cached_property
-    def reach(self) -> Reach:
-        """The ranks that the first signal reached: all, or those of one host or launcher.
-
-        Whoever signals ranks of several hosts, or of several launchers on one, ends the job. A rank whose connection
-        broke may have had the signal a moment later. The exit status tells, for the rank that ended first on its host:
-        its launcher signals the others.
-        """
-        end = self.end
-        several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
-        unit = _host if several_hosts else launcher_of
-        reached = set(map(unit, (*self.first, *self._in_one_sweep, *self._late)))
-        others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
-        gone = {r.rank for r in end.ended}
-        if any(r.rank not in gone for r in others):
-            # Of several hosts, each may have been signalled alone. The others may still end.
-            return Reach.ALL if len(reached) > 1 or end.seconds_ago < end.limits.ending_seconds else Reach.PART
-        first_gone = _first_gone(others, unit)
-        if self._were_spared(others, first_gone) or self._spared_neighbours():
-            return Reach.PART
-        if self._have_mixed_senders():
-            return Reach.UNCLEAR  # the launchers reacted to the end of some, or had the owner's signal with them
-        if len(reached) > 1:
-            return Reach.ALL
-        if not others and end.snapshot.unwatched and not all(map(self._may_have_had_signal, self.broken)):
-            return Reach.UNCLEAR  # a neighbour had no signal, and how the ranks of the other hosts ended is not known
-        if any(r.exit_status in (None, KILLED_STATUS) for r in first_gone):
-            return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
-        if all(map(_had_signal, first_gone)):
-            # If one rank was ahead, its launcher may have ended the others.
-            is_ahead = self._is_ahead(self.first[0], IDLE_SIGNAL_SPREAD_SECONDS) or self._has_late_neighbours()
-            return Reach.UNCLEAR if is_ahead else Reach.ALL
-        if self._late and any(sender(r) is Sender.OTHER for r in others):
-            return Reach.UNCLEAR  # the owner signalled all hosts, or a wrapper of their launchers did
-        # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
-        return Reach.UNCLEAR if any(_had_signal(r) and r.max_restarts is None for r in first_gone) else Reach.PART
-
-    def _have_mixed_senders(self) -> bool:
-        """Return True if on each host on which another process signalled ranks, the launcher signalled others."""
-        hosts: dict[Sender, set[str]] = {kind: set() for kind in Sender}
-        for r in self.ranks:
-            hosts[sender(r)].add(r.host)
-        return not hosts[Sender.UNKNOWN] and bool(hosts[Sender.OTHER]) and hosts[Sender.OTHER] <= hosts[Sender.LAUNCHER]
-
-    def _may_have_had_signal(self, state: RankState) -> bool:
-        """Return True if a rank that lost a connection had a signal, or ended too soon after the first one to tell."""
-        first = self.first[0]
-        if _had_signal(state) or sender(first) is Sender.LAUNCHER or sender(state) is not Sender.UNKNOWN:
-            return True
-        return state.exit_status is None and not before(ended(first), ended(state), ENDED_SPREAD_SECONDS)
-
-    def _were_spared(self, others: Sequence[RankState], first_gone: Sequence[RankState]) -> bool:
-        """Return True if the signal did not reach one of these ranks, which lost a connection."""
-        if not _is_exact(self.first[0]):
-            return False
-        lost = {r.rank for r in self.broken}
-        leading = {r.rank for r in first_gone}
-        return any(self._was_spared(r, r.rank in leading) for r in others if r.rank in lost)
-
-    def _was_spared(self, state: RankState, is_first: bool) -> bool:
-        """Return True if the signal did not reach this rank, which lost a connection and did not end at once.
-
-        The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. `is_first`: its
-        launcher had no reason to signal it. A known exit status tells more than that time.
-        """
-        is_aborted = state.last_words is None
-        is_spared = is_aborted or (is_first and state.exit_status is None)
-        return is_spared and before(ended(self.first[0]), ended(state), ENDED_SPREAD_SECONDS) is True
-
-    def _spared_neighbours(self) -> bool:
-        """Return True if on each host of a signalled rank another one had no signal, lived on, and then raised.
-
-        The probe recorded who sent the signal, so it would have recorded that of a neighbour too, unless the program
-        handles signals itself. A memory watchdog may signal one rank of each host in the same moment. The first rank of
-        a host may have started the others, and then its owner ends them by a signal to it alone.
-        """
-        signalled = {
-            r.host
-            for r in self.ranks
-            if sender(r) is Sender.OTHER and _is_exact(r) and (r.local_rank or r.max_restarts is not None)
-        }
-        began = began_to_end(self.first[0])
-        spared = {
-            r.host
-            for r in self.broken
-            if not r.alive
-            and r.last_words is not None
-            and launcher_pid(r)  # 0: the sender is not known
-            and sender(r) is Sender.UNKNOWN
-            and not _had_signal(r)
-            and r.exit_status != KILLED_STATUS
-            and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
-        }
-        return {r.host for r in self.ranks} == signalled <= spared
-
-
-def _lead_seconds(first: RankState, other: RankState) -> float:
-    """Return by how much the signal of the first rank certainly preceded that of the other one."""
-    lead = began_to_end(other).earliest - began_to_end(first).latest
-    return lead if first.host == other.host else lead - HOSTS_SPREAD_SECONDS
-
-
-def _is_exact(state: RankState) -> bool:
-    """Return True if the last words have the time of the signal. A handler of the job runs later, and may save."""
-    return state.last_words_seconds is not None and state.last_words is not None and state.last_words.kind == "signal"
-
-
-def _is_terminated(state: RankState) -> bool:
-    words = state.last_words
-    return state.exit_status == "signal SIGTERM" or (words is not None and words.type == "SIGTERM")
-
-
-def _first_gone(ranks: Sequence[RankState], unit: Unit) -> list[RankState]:
-    """Return the rank of each host or launcher that has been gone longest.
-
-    Among ranks that ended together, a rank that ended by itself comes first: its launcher signalled the others.
+    Whoever signals ranks of several hosts, or of several launchers on one, ends the job. A rank whose connection broke
+    may have had the signal a moment later. The exit status tells, for the rank that ended first on its host: its
+    launcher signals the others.
     """
-    firsts: dict[tuple[str, str], RankState] = {}
-    for state in sorted(ranks, key=lambda r: ended(r).latest):
-        first = firsts.setdefault(unit(state), state)
-        is_together = not before(ended(first), ended(state))
-        if is_together and _had_signal(first) and state.exit_status is not None and not _had_signal(state):
-            firsts[unit(state)] = state
-    return list(firsts.values())
-
-
-def _had_signal(state: RankState) -> bool:
-    """Return True if the exit status is that of a signal, or of a job that handled one."""
-    return state.exit_status in (*CANCELLED_STATUS, *CANCELLED_EXIT)
+    end = signals.end
+    several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
+    unit = _host if several_hosts else launcher_of
+    reached = set(map(unit, (*signals.reached_first, *signals.in_one_sweep, *signals.signalled_late)))
+    others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
+    gone = {r.rank for r in end.ended}
+    if any(r.rank not in gone for r in others):
+        # Of several hosts, each may have been signalled alone. The others may still end.
+        return Reach.ALL if len(reached) > 1 or end.seconds_ago < end.limits.ending_seconds else Reach.PART
+    leading = first_gone(others, unit)
+    if _were_spared(signals, others, leading) or _spared_neighbours(signals):
+        return Reach.PART
+    if _have_mixed_senders(signals):
+        return Reach.UNCLEAR  # the launchers reacted to the end of some, or had the owner's signal with them
+    if len(reached) > 1:
+        return Reach.ALL
+    if not others and end.snapshot.unwatched and not all(_may_have_had_signal(signals, r) for r in signals.broken):
+        return Reach.UNCLEAR  # a neighbour had no signal, and how the ranks of the other hosts ended is not known
+    if any(r.exit_status in (None, KILLED_STATUS) for r in leading):
+        return Reach.UNCLEAR  # an owner sends SIGKILL after SIGTERM to ranks that do not end, as on a paused host
+    if all(map(had_signal, leading)):
+        # If one rank was ahead, its launcher may have ended the others.
+        is_ahead = signals.is_ahead(IDLE_SIGNAL_SPREAD_SECONDS) or signals.has_late_neighbours()
+        return Reach.UNCLEAR if is_ahead else Reach.ALL
+    if signals.signalled_late and any(sender(r) is Sender.OTHER for r in others):
+        return Reach.UNCLEAR  # the owner signalled all hosts, or a wrapper of their launchers did
+    # The others raised before a signal came. Only torchrun signals nobody because of a rank on another host.
+    return Reach.UNCLEAR if any(had_signal(r) and r.max_restarts is None for r in leading) else Reach.PART
 
 
 def _host(state: RankState) -> tuple[str, str]:
     return state.host, ""
+
+
+def _have_mixed_senders(signals: Signals) -> bool:
+    """Return True if on each host on which another process signalled ranks, the launcher signalled others."""
+    hosts: dict[Sender, set[str]] = {kind: set() for kind in Sender}
+    for r in signals.ranks:
+        hosts[sender(r)].add(r.host)
+    return not hosts[Sender.UNKNOWN] and bool(hosts[Sender.OTHER]) and hosts[Sender.OTHER] <= hosts[Sender.LAUNCHER]
+
+
+def _may_have_had_signal(signals: Signals, state: RankState) -> bool:
+    """Return True if a rank that lost a connection had a signal, or ended too soon after the first one to tell."""
+    first = signals.first
+    if had_signal(state) or sender(first) is Sender.LAUNCHER or sender(state) is not Sender.UNKNOWN:
+        return True
+    return state.exit_status is None and not before(ended(first), ended(state), ENDED_SPREAD_SECONDS)
+
+
+def _were_spared(signals: Signals, others: Sequence[RankState], leading: Sequence[RankState]) -> bool:
+    """Return True if the signal did not reach one of the `others`, which lost a connection and did not end at once.
+
+    The rank lived on until NCCL's watchdog aborted it, or it raised and took its time to end. Of the ranks that raised,
+    only the `leading` ones count, because their launchers had no reason to signal them. A known exit status tells more
+    than that time.
+    """
+    if not is_exact(signals.first):
+        return False
+    lost = {r.rank for r in signals.broken}
+    leading_numbers = {r.rank for r in leading}
+    aborted_or_leading = (
+        r
+        for r in others
+        if r.rank in lost and (r.last_words is None or (r.rank in leading_numbers and r.exit_status is None))
+    )
+    return any(before(ended(signals.first), ended(r), ENDED_SPREAD_SECONDS) for r in aborted_or_leading)
+
+
+def _spared_neighbours(signals: Signals) -> bool:
+    """Return True if on each host of a signalled rank another one had no signal, lived on, and then raised.
+
+    The probe recorded who sent the signal, so it would have recorded that of a neighbour too, unless the program
+    handles signals itself. A memory watchdog may signal one rank of each host in the same moment. The first rank of a
+    host may have started the others, and then its owner ends them by a signal to it alone.
+    """
+    signalled = {
+        r.host
+        for r in signals.ranks
+        if sender(r) is Sender.OTHER and is_exact(r) and (r.local_rank or r.max_restarts is not None)
+    }
+    began = began_to_end(signals.first)
+    spared = {
+        r.host
+        for r in signals.broken
+        if not r.alive
+        and r.last_words is not None
+        and launcher_pid(r)  # 0: the sender is not known
+        and sender(r) is Sender.UNKNOWN
+        and not had_signal(r)
+        and r.exit_status != KILLED_STATUS
+        and before(began, began_to_end(r), HOSTS_SPREAD_SECONDS)
+    }
+    return {r.host for r in signals.ranks} == signalled and signalled <= spared

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_first_words
-from zmon.detectors.endings.signal_reach import Reach, Signals
+from zmon.detectors.endings.job_end import JobEnd, launchers_gave_up, with_last_words
+from zmon.detectors.endings.signal_order import Signals
+from zmon.detectors.endings.signal_reach import Reach, reach_of
 from zmon.detectors.wording import ranks_on
 from zmon.job.facts import before, began_to_end, launcher_end
 from zmon.job.rank_end import left_with_launchers
@@ -22,6 +23,7 @@ from zmon.schema.rank import RankState
 # If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
 # ranks had a signal tells nothing.
 _BUSY_RATIO = 0.3
+_SIGNAL_BY_CODE = {"129": "SIGHUP", "130": "SIGINT", "131": "SIGQUIT", "143": "SIGTERM"}  # 128 + the signal's number
 
 
 def is_owners_end(signals: Signals) -> bool:
@@ -34,9 +36,9 @@ def is_owners_end(signals: Signals) -> bool:
         return False
     if signals.is_interrupt or (signals.end.is_complete and launchers_gave_up(signals.end.ended)):
         return True
-    if signals.lone_target or not signals.first:
+    if signals.lone_target or not signals.reached_first:
         return False
-    return not signals.is_alone and signals.reach is Reach.ALL
+    return not signals.is_alone and reach_of(signals) is Reach.ALL
 
 
 def _ended_launchers(signals: Signals) -> bool:
@@ -57,29 +59,28 @@ def partial_signal(signals: Signals) -> Finding | None:
         return None
     if target := signals.lone_target:
         return _lone_signal(end, target, [*signals.ranks, *signals.broken], is_proven=True)
-    if not signals.first:
+    if not signals.reached_first:
         return None
     if end.living and end.seconds_ago < end.limits.ending_seconds:
         return None  # the others may have the signal too, and save before they end
+    is_part = reach_of(signals) is Reach.PART
     # If the others have a signal too, the owner may have ended the job, and one rank was only quicker than the others.
     # An owner's signal reaches all hosts and launchers.
-    may_be_owner = len(signals.ranks) > 1 and signals.reach is not Reach.PART
-    first = signals.first[0]
-    if not signals.is_alone or (may_be_owner and not _runs_at_once(end, first.host)):
-        return _launchers_signal(end, signals)
-    return _lone_signal(end, first, signals.ranks, is_proven=not may_be_owner)
+    may_be_owner = len(signals.ranks) > 1 and not is_part
+    if not signals.is_alone or (may_be_owner and not _runs_at_once(end, signals.first.host)):
+        return _launchers_signal(end, signals, is_part)
+    return _lone_signal(end, signals.first, signals.ranks, is_proven=not may_be_owner)
 
 
-def signal_of(state: RankState) -> str:
+def _signal_of(state: RankState) -> str:
     """Return the name of the signal that ended a cancelled rank."""
     words, status = state.last_words, state.exit_status or ""
     if words is not None and words.kind == "signal":
         return words.type
     if is_interrupted(state):
         return "SIGINT"
-    names = {"129": "SIGHUP", "130": "SIGINT", "131": "SIGQUIT", "143": "SIGTERM"}
     code = words.message if words is not None else status.rpartition(" ")[2]
-    return names.get(code) or (status.removeprefix("signal ") if status.startswith("signal ") else "SIGTERM")
+    return _SIGNAL_BY_CODE.get(code) or (status.removeprefix("signal ") if status.startswith("signal ") else "SIGTERM")
 
 
 def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState], is_proven: bool) -> Finding:
@@ -88,16 +89,16 @@ def _lone_signal(end: JobEnd, culprit: RankState, signalled: Sequence[RankState]
     severity: Severity | None = None if is_proven else "warning"
     return end.finding(
         cause="rank_exited",
-        summary=f"rank {culprit.rank} on {culprit.host} was ended by {signal_of(culprit)} at step {culprit.step} "
+        summary=f"rank {culprit.rank} on {culprit.host} was ended by {_signal_of(culprit)} at step {culprit.step} "
         f"during {culprit.activity}, before any other rank failed or had a signal"
         + (", and the others were ended afterwards" if has_followers else ""),
-        detail=f"A process on {culprit.host} sent {signal_of(culprit)} to process {culprit.pid} alone: a memory "
+        detail=f"A process on {culprit.host} sent {_signal_of(culprit)} to process {culprit.pid} alone: a memory "
         "watchdog (`journalctl -u earlyoom -u systemd-oomd`), a scheduler that preempts one node (`scontrol show job`, "
         "`kubectl describe pod`), or a person (`last`, `journalctl --since -10min`).",
         confidence=0.8 if is_proven else 0.5,
         culprits=[culprit],
         severity=severity,
-        evidence=with_first_words(StallEvidence(), culprit),
+        evidence=with_last_words(StallEvidence(), culprit),
     )
 
 
@@ -107,23 +108,23 @@ def _runs_at_once(end: JobEnd, host: str) -> bool:
     return all(ratio is not None and ratio < _BUSY_RATIO for ratio in pressure or [None])
 
 
-def _launchers_signal(end: JobEnd, signals: Signals) -> Finding:
-    """Return a finding about a signal to ranks of one host or launcher; nobody is named if it may have reached others.
+def _launchers_signal(end: JobEnd, signals: Signals, is_part: bool) -> Finding:
+    """Return a finding about a signal to ranks of one host or launcher.
 
-    Only the first of the ranks is named, because its launcher may have ended the others.
+    Nobody is named unless it reached only a part of the ranks (`is_part`). Then only the first of them is named,
+    because its launcher may have ended the others.
     """
-    first = signals.first[0]
-    is_part = signals.reach is Reach.PART
+    first, reached = signals.first, ranks_on(signals.reached_first)
     rest = "no other rank had a signal by then" if is_part else "nothing shows whether the owner ended the whole job"
     return end.finding(
         cause="rank_exited" if is_part else "unknown",
         severity=None if is_part else "warning",
-        summary=f"{ranks_on(signals.first)} ended by {signal_of(first)} at step {first.step} during {first.activity}, "
+        summary=f"{reached} ended by {_signal_of(first)} at step {first.step} during {first.activity}, "
         f"before any other rank failed; {rest}",
         detail=f"If the owner did not end the job: what ended the ranks on {first.host}? A scheduler that preempts one "
         "node (`scontrol show job`, `kubectl describe pod`), a shutdown of the host (`last -x`), or a person "
         "(`journalctl --since -10min`).",
         confidence=0.8 if is_part else 0.3,
         culprits=[first] if is_part else [],
-        evidence=with_first_words(StallEvidence(), first),
+        evidence=with_last_words(StallEvidence(), first),
     )

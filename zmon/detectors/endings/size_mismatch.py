@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 
 from zmon.detectors.collectives import SAME_SIZE_ON_GPUS, Contribution, Mismatch, even_ops, first_mismatch
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.wording import ranks_on, ranks_text
 from zmon.job.aborts import is_aborted_while_waiting
@@ -74,7 +74,7 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
         detail=f"Read the end of the job's log {where}. Once it answers, it reports what its ranks entered. If that is "
         f"the same as elsewhere: read the log of rank {aborted[0].rank}.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(hosts=tuple(sorted({r.host for r in suspects}))), aborted[0]),
+        evidence=with_last_words(StallEvidence(hosts=tuple(sorted({r.host for r in suspects}))), aborted[0]),
     )
 
 
@@ -94,15 +94,15 @@ def _fatal_mismatch(
 
     `even`: further operations whose size must be the same on every rank; see `even_ops`.
     """
-    if any(map(is_aborted_while_waiting, ended)):
+    if any(map(is_aborted_while_waiting, ended)):  # on GPUs, where it may have waited for any other reason
         return _proven_mismatch(ranks, (*SAME_SIZE_ON_GPUS, *even))
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
-    if fatal:
-        uneven = (
+    if fatal:  # then sizes that may differ are compared as well
+        with_all_sizes = (
             _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all"))
             for r, collective in _entered_at_positions_of(fatal, ranks)
         )
-        return _proven_mismatch(ranks) or first_mismatch(uneven)
+        return _proven_mismatch(ranks) or first_mismatch(with_all_sizes)
     if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
         return proven
     return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)

@@ -6,7 +6,7 @@ too is no fault, nor is a rank that leaves early and is not missed.
 
 from __future__ import annotations
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.leavers import ADVICE, left_text, living_leavers, odd_ranks, ran_exit_handlers
 from zmon.job.facts import LOOK_SECONDS, Fact, FactKind, before, began_to_end
 from zmon.job.rank_end import Way
@@ -21,8 +21,8 @@ _LEFT_SECONDS = 5.0
 def uneven_end(end: JobEnd) -> Finding | None:
     """Return a finding about ranks that left while others went on; None if no rank failed or waits because of that."""
     ended = {r.rank for r in end.ended}
-    left = [*end.of(Way.FINISHED), *(r for r in living_leavers(end.snapshot.ranks) if r.rank not in ended)]
-    broken = end.of(Way.DISCONNECTED, Way.NOT_MET)
+    left = [*end.ended_as(Way.FINISHED), *(r for r in living_leavers(end.snapshot.ranks) if r.rank not in ended)]
+    broken = end.ended_as(Way.DISCONNECTED, Way.NOT_MET)
     caused = [leaver for leaver in left if _went_before(leaver, broken)] if broken else []
     if not caused:
         return None
@@ -35,7 +35,7 @@ def uneven_end(end: JobEnd) -> Finding | None:
         else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",
         confidence=0.9,
         culprits=odd_ranks(caused, end.snapshot.ranks),
-        evidence=with_first_words(StallEvidence(), caused[0]),
+        evidence=with_last_words(StallEvidence(), caused[0]),
     )
 
 

@@ -6,7 +6,7 @@ Ray ends its actors like this after their work. If zmon does not see how the wor
 
 from __future__ import annotations
 
-from zmon.detectors.endings.job_end import JobEnd, with_first_words
+from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.wording import ranks_on
 from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
@@ -37,7 +37,7 @@ def wordless_end(end: JobEnd) -> Finding | None:
         detail="If the job did not finish: the framework's log has the exception that it caught. zmon sees such "
         "exceptions in Ray Train and in Python's pools of processes.",
         confidence=0.3,
-        evidence=with_first_words(StallEvidence(), first),
+        evidence=with_last_words(StallEvidence(), first),
     )
 
 

@@ -56,11 +56,13 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
     moving = snapshot.unfinished_ranks
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
     trained_seconds = max((seconds_since_start(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
+    if trained_seconds <= 0:
+        return snapshot
     least_seconds = _PRESENT_RATIO * trained_seconds
-    others = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds > 0}
+    others = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds}
     if not others:
         return snapshot
-    latest = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
+    last_to_step = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
     awaited = _awaited(trainers, list(others.values()))
     usual = furthest(counted for r in trainers for counted in r.sequences.items())
     ranks = []
@@ -68,7 +70,7 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
         if state.rank not in others:
             ranks.append(state)
         elif state.in_flight or (state.rank in awaited and state.activity == "init" and _takes_part(state, usual)):
-            ranks.append(_as_trainer(state, latest))
+            ranks.append(_as_trainer(state, last_to_step))
         elif state.rank in awaited:
             ranks.append(state if state.activity == "init" else _since_its_last_change(state))
     return replace(snapshot, ranks=tuple(ranks))
@@ -77,8 +79,8 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
 def _with_one_lease(snapshot: Snapshot) -> Snapshot:
     """Return the job with the shortest lease of the ranks that train for all of them, if it may be exceeded soon."""
     training = [r for r in snapshot.ranks if r.alive and has_learned(r) and r.lease_seconds is not None]
-    many = _STEPS_RATIO * max((r.steps for r in training), default=0)
-    shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= many), default=0.0)
+    least_steps = _STEPS_RATIO * max((r.steps for r in training), default=0)
+    shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= least_steps), default=0.0)
     if min((r.step_seconds for r in training), default=0.0) < LOOK_RATIO * shortest:
         return snapshot  # a rank has just stepped, as in nearly every pass over thousands of ranks
     lease = max([shortest, *(_MEAN_STEPS * r.step_seconds_total / r.steps for r in training)])
@@ -105,8 +107,8 @@ def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
     outside = [r for r in moving if not r.in_flight]
     if not waiting or not outside or any(r.activity != "train" for r in outside):
         return snapshot
-    latest = min(outside, key=lambda r: r.step_seconds)
-    ranks = tuple(_as_trainer(r, latest) if r.rank in waiting else r for r in snapshot.ranks)
+    last_to_step = min(outside, key=lambda r: r.step_seconds)
+    ranks = tuple(_as_trainer(r, last_to_step) if r.rank in waiting else r for r in snapshot.ranks)
     return replace(snapshot, ranks=ranks)
 
 
@@ -120,11 +122,11 @@ def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[
     inside = [r for r in others if r.in_flight]
     while True:  # a rank for which one of these waits may itself wait for a further rank
         due = furthest((r.in_flight.group, r.in_flight.sequence) for r in waiting if r.in_flight)
-        links = {r.rank for r in inside if is_behind(r, due)}
-        if not links:
+        awaited = {r.rank for r in inside if is_behind(r, due)}
+        if not awaited:
             break
-        waiting += [r for r in inside if r.rank in links]
-        inside = [r for r in inside if r.rank not in links]
+        waiting += [r for r in inside if r.rank in awaited]
+        inside = [r for r in inside if r.rank not in awaited]
     outside = [r for r in others if not r.in_flight]
     # On a GPU a rank issues a collective and goes on, so there it may wait for one that it has issued.
     issued = furthest(counted for r in trainers if r.device != "cpu" for counted in r.sequences.items())

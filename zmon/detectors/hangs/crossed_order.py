@@ -18,10 +18,10 @@ from zmon.schema.rank import InFlight, RankState
 class CrossedOrder(NamedTuple):
     """Two collectives whose ranks wait for each other, the one with more ranks first."""
 
-    usual: list[RankState]  # only members of both groups
-    collective: InFlight  # the usual one
-    odd: list[RankState]
-    other: InFlight
+    usual: list[RankState]  # the ranks in the collective with more ranks; only members of both groups
+    usual_collective: InFlight
+    odd: list[RankState]  # the ranks in the other collective
+    odd_collective: InFlight
 
     @property
     def minority(self) -> list[RankState]:
@@ -31,29 +31,31 @@ class CrossedOrder(NamedTuple):
     @property
     def text(self) -> str:
         """The two sides, as the beginning of a summary."""
-        return (
-            f"ranks wait for each other: {ranks_on(self.odd)} in {_name(self.other)}, and {ranks_on(self.usual)} in "
-            f"{_name(self.collective)}; neither side has entered the collective of the other"
-        )
+        odd = f"{ranks_on(self.odd)} in {_name(self.odd_collective)}"
+        usual = f"{ranks_on(self.usual)} in {_name(self.usual_collective)}"
+        return f"ranks wait for each other: {odd}, and {usual}; neither side has entered the collective of the other"
 
 
 def crossed_order(ranks: Sequence[RankState]) -> CrossedOrder | None:
     """Return the two collectives in which all of these ranks wait for each other; None if they do not."""
-    sides: defaultdict[tuple[str, int], list[tuple[RankState, InFlight]]] = defaultdict(list)
+    sides: defaultdict[tuple[str, int], list[RankState]] = defaultdict(list)  # by group and sequence
+    collectives: dict[tuple[str, int], InFlight] = {}
     for state in ranks:
-        if state.in_flight is None or not state.in_flight.sequence:
+        collective = state.in_flight
+        if collective is None or not collective.sequence:
             return None  # it is in no collective, or in one without a position
-        sides[state.in_flight.group, state.in_flight.sequence].append((state, state.in_flight))
+        position = collective.group, collective.sequence
+        sides[position].append(state)
+        collectives.setdefault(position, collective)
     if len(sides) != 2:
         return None
-    usual, odd = sorted(sides.values(), key=len, reverse=True)
-    if usual[0][1].group == odd[0][1].group:
+    usual, odd = sorted(sides, key=lambda position: len(sides[position]), reverse=True)
+    usual_collective, odd_collective = collectives[usual], collectives[odd]
+    if usual_collective.group == odd_collective.group:
         return None  # one side is ahead in the same sequence, as at the end of a collective
-    collective, other = usual[0][1], odd[0][1]
-    members = [r for r, _ in usual if r.sequences.get(other.group)]
-    crossed = CrossedOrder(members, collective, [r for r, _ in odd], other)
-    waits = bool(members) and _all_miss(crossed.odd, collective) and _all_miss(members, other)
-    return crossed if waits else None
+    members = [r for r in sides[usual] if r.sequences.get(odd_collective.group)]
+    are_waiting = bool(members) and _all_miss(sides[odd], usual_collective) and _all_miss(members, odd_collective)
+    return CrossedOrder(members, usual_collective, sides[odd], odd_collective) if are_waiting else None
 
 
 def _all_miss(ranks: Sequence[RankState], collective: InFlight) -> bool:

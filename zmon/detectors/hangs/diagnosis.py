@@ -142,13 +142,13 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
 def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     """Return the diagnosis if no rule applies: which ranks are in no collective, have finished, or are awaited."""
     outside = [f"rank {r.rank} ({r.phase})" for r in alive if not r.in_flight]
-    unseen = len(snapshot.missing)
+    num_unseen = len(snapshot.missing)
     if outside:
         clauses = [f"in no collective that zmon sees: {', '.join(outside[:_SHOWN])}"]
     else:
-        clauses = [f"every rank{' that zmon sees' if unseen else ''} is inside {_ops(alive, unseen)}"]
-    if unseen:
-        clauses.append(f"they may wait for a rank that zmon does not see ({unseen} of {snapshot.world_size})")
+        clauses = [f"every rank{' that zmon sees' if num_unseen else ''} is inside {_ops(alive, num_unseen)}"]
+    if num_unseen:
+        clauses.append(f"they may wait for a rank that zmon does not see ({num_unseen} of {snapshot.world_size})")
     if done := [r for r in snapshot.ranks if r.activity == "done"]:
         clauses.append(f"{ranks_on(done)} {verb(done, 'has', 'have')} finished")
     if awaited := flight_records.awaited_ranks(snapshot):
@@ -157,14 +157,14 @@ def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     return Diagnosis(
         cause="unknown",
         summary="; ".join(clauses),
-        detail=("Look at the hosts of the ranks that zmon does not see as well. " if unseen else "")
+        detail=("Look at the hosts of the ranks that zmon does not see as well. " if num_unseen else "")
         + "`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
         "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
         confidence=0.3,
     )
 
 
-def _ops(ranks: Sequence[RankState], unseen: int) -> str:
+def _ops(ranks: Sequence[RankState], num_unseen: int) -> str:
     """Return what the ranks are inside: a collective, or sends and receives, each of which needs its opposite."""
     by_op: dict[str, list[int]] = {}
     for r in ranks:
@@ -175,7 +175,7 @@ def _ops(ranks: Sequence[RankState], unseen: int) -> str:
     if len(by_op) == 1:
         (op,) = by_op
         alone = f" and none inside `{_OPPOSITE[op]}`: a deadlock, unless they issued those before"
-        return f"`{op}`{'' if unseen else alone}"
+        return f"`{op}`{'' if num_unseen else alone}"
     return "a collective: " + ", ".join(f"{ranks_text(numbers[:_SHOWN])} in `{op}`" for op, numbers in by_op.items())
 
 

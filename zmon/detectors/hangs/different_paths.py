@@ -65,7 +65,8 @@ def crossed(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
     if order is None or snapshot.unwatched or snapshot.missing:
         return None
     summary = f"{order.text}{'' if order.minority else ' (no majority, so no rank is named)'}"
-    return _proven_conflict(summary, order.minority, 0.85, order.collective.group, order.collective.sequence)
+    collective = order.usual_collective
+    return _proven_conflict(summary, order.minority, 0.85, collective.group, collective.sequence)
 
 
 def left(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:

@@ -19,7 +19,7 @@ from zmon.schema.rank import InFlight, RankState
 _UNCOUNTED = ("send", "recv", "coalesced")  # they have another count, or none; gloo has no records of them
 
 
-def are_complete(snapshot: Snapshot) -> bool:
+def _are_complete(snapshot: Snapshot) -> bool:
     """Return True if the record of every rank is there."""
     watched = not snapshot.missing and not snapshot.unwatched
     return watched and all(rank in snapshot.flights for rank in range(snapshot.world_size))
@@ -27,7 +27,7 @@ def are_complete(snapshot: Snapshot) -> bool:
 
 def awaited_ranks(snapshot: Snapshot) -> list[RankState]:
     """Return the ranks that have not issued the oldest pending collective of another rank of the same group."""
-    if not are_complete(snapshot):
+    if not _are_complete(snapshot):
         return []
     furthest: dict[str, int] = {}
     for r in snapshot.ranks:
@@ -46,7 +46,7 @@ def behind_on_device(snapshot: Snapshot) -> list[RankState]:
 
     The records tell this only with TORCH_NCCL_ENABLE_TIMING.
     """
-    if not are_complete(snapshot) or awaited_ranks(snapshot):
+    if not _are_complete(snapshot) or awaited_ranks(snapshot):
         return []
     first = {r.rank: pending[0] for r in snapshot.ranks if (pending := snapshot.flights[r.rank].pending)}
     started = {(p.group, p.sequence, p.op) for p in first.values() if p.state == "started"}
@@ -58,7 +58,7 @@ def all_wait(snapshot: Snapshot, alive: Sequence[RankState]) -> bool:
     """Return True if every rank is in a collective; or if every rank has something pending and no rank is awaited."""
     if all(r.in_flight for r in alive):
         return True
-    all_have_pending = are_complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
+    all_have_pending = _are_complete(snapshot) and all(flight.num_pending for flight in snapshot.flights.values())
     return all_have_pending and not awaited_ranks(snapshot)
 
 
@@ -75,7 +75,7 @@ def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
 
     `even`: further operations whose size must be the same on every rank; see even_ops.
     """
-    if not are_complete(snapshot):
+    if not _are_complete(snapshot):
         return None
     return first_mismatch(
         Contribution(r, p.group, p.sequence, p.op, p.num_bytes if _is_same_size(p) or p.op in even else None)

@@ -137,7 +137,8 @@ def _are_suspended(snapshot: Snapshot, stopped: Sequence[RankState]) -> bool:
     hosts = {r.host for r in stopped}
     living = [r for r in snapshot.unfinished_ranks if r.host in hosts]
     ages = [r.stopped_seconds or 0.0 for r in stopped]
-    return len(living) == len(stopped) > 1 and max(ages) - min(ages) <= _AT_ONCE_SECONDS
+    are_all = len(stopped) > 1 and len(stopped) == len(living)
+    return are_all and max(ages) - min(ages) <= _AT_ONCE_SECONDS
 
 
 def _waiting_text(snapshot: Snapshot, frozen: Sequence[RankState]) -> str:

@@ -39,10 +39,10 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
         return None  # the end of the job has a finding of its own, and the shift does not matter any more
     if len(steps) < limits.num_lag_steps:
         return None
-    total = _sent_between(steps[0], steps[-1])
-    if not total or min(total) == max(total):
+    sent_bytes = _sent_between(steps[0], steps[-1])
+    if not sent_bytes or min(sent_bytes) == max(sent_bytes):
         return None  # unknown, or all ranks have sent the same
-    lags = _lags(steps, total)
+    lags = _lags(steps, sent_bytes)
     lagging = [r for r in snapshot.reported_ranks if r.rank < len(lags) and lags[r.rank]]
     if not lagging or 2 * len(lagging) > len(snapshot.reported_ranks):
         return None  # the ranks do not do the same work
@@ -85,6 +85,7 @@ def lag_lasts(snapshot: Snapshot, finding: Finding) -> bool:
 
 
 def _trains(snapshot: Snapshot) -> bool:
+    """Return True if a rank of the job lives and is not done."""
     return any(r.alive and r.activity != "done" for r in snapshot.reported_ranks)
 
 
@@ -98,29 +99,29 @@ def _sent_between(begin: AlignedStep, end: AlignedStep) -> list[int]:
     return sent if len(sent) == len(pairs) else []
 
 
-def _lags(steps: Sequence[AlignedStep], total: Sequence[int]) -> list[int]:
+def _lags(steps: Sequence[AlignedStep], sent_bytes: Sequence[int]) -> list[int]:
     """Return for each rank by how many whole steps its collectives are shifted; empty if ranks do other work.
 
-    `total` has the bytes that each rank has sent since the first of these steps.
+    `sent_bytes` has the bytes that each rank has sent since the first of these steps.
     """
-    sent = [_sent(step) for step in steps]
-    medians = [median(amounts) for amounts in sent]
+    sent_by_step = [_sent(step) for step in steps]
+    medians = [median(amounts) for amounts in sent_by_step]
     usual = median(medians)
     if usual <= 0 or _shadows(steps, usual):
         return []
-    total_steps = [amount / usual for amount in total]  # as many steps as usual have these bytes
-    has_majority = len(total) > 2
+    sent_steps = [num_bytes / usual for num_bytes in sent_bytes]  # as many usual steps have these bytes
+    has_majority = len(sent_bytes) > 2
     num_steps = sum(step.stands_for for step in steps[1:])
     # Of two ranks, the one with the usual bytes in every step is right.
-    reference = median(total_steps) if has_majority else min(total_steps, key=lambda number: abs(number - num_steps))
-    shifts = [number - reference for number in total_steps]
+    reference = median(sent_steps) if has_majority else min(sent_steps, key=lambda number: abs(number - num_steps))
+    shifts = [number - reference for number in sent_steps]
     if any(abs(shift - round(shift)) > _LAG_RATIO for shift in shifts):
         return []
-    uneven = [
-        sum(amounts[rank] != middle for amounts, middle in zip(sent, medians, strict=True))
-        for rank in range(len(total))
+    num_unusual_steps = [
+        sum(amounts[rank] != middle for amounts, middle in zip(sent_by_step, medians, strict=True))
+        for rank in range(len(sent_bytes))
     ]
-    if has_majority and max(uneven) > max(1, len(sent) * _LAG_RATIO):
+    if has_majority and max(num_unusual_steps) > max(1, len(steps) * _LAG_RATIO):
         return []
     return [round(shift) for shift in shifts]
 
@@ -131,8 +132,11 @@ def _shadows(steps: Sequence[AlignedStep], usual: float) -> bool:
     `usual` has the bytes of one step. Such ranks have different numbers of batches by design, so a step of one is not
     the step of another.
     """
-    intervals = [(step.stands_for, _sent_between(before, step)) for before, step in pairwise(steps)]
-    return any(sent and max(sent) - min(sent) > _SHADOWED_STEPS * n * usual for n, sent in intervals)
+    for before, step in pairwise(steps):
+        sent = _sent_between(before, step)
+        if sent and max(sent) - min(sent) > _SHADOWED_STEPS * step.stands_for * usual:
+            return True
+    return False
 
 
 def _sent(step: AlignedStep) -> list[int]:

@@ -85,14 +85,13 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
         places=places,
         healed_seconds=healed,
     )
-    judgement = _endless_wait(still, limits)
-    if judgement is None and still.overdue_seconds >= limits.moving_at_most_seconds:
-        reason = f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases"
-        judgement = _Judgement("critical", reason)
+    judgement = _endless_wait(still, limits) or _long_overdue(still, limits)
     if judgement is None:
         judgement = _long_silence(still) if still.seconds >= still.critical_seconds else _short_silence(still, limits)
-    severity, reason, proof = judgement
-    return severity, Silence(round(still.seconds, 3), still.critical_seconds, places, healed, reason, proof)
+    return judgement.severity, Silence(
+        seconds=round(still.seconds, 3), critical_seconds=still.critical_seconds, places=places, healed_seconds=healed,
+        reason=judgement.reason, proof=judgement.proof,
+    )  # fmt: skip
 
 
 def _endless_wait(still: _Stillness, limits: HangLimits) -> _Judgement | None:
@@ -115,12 +114,19 @@ def _endless_seconds(standing: Standing, may_wait_for_others: bool) -> float:
     return standing.unchanged_seconds if standing.waits_for_its_host and not may_wait_for_others else 0.0
 
 
+def _long_overdue(still: _Stillness, limits: HangLimits) -> _Judgement | None:
+    """Judge a job that has been overdue for so long that it is critical even if ranks move; else None."""
+    if still.overdue_seconds < limits.moving_at_most_seconds:
+        return None
+    return _Judgement("critical", f"critical {duration(limits.moving_at_most_seconds)} after the end of the leases")
+
+
 def _long_silence(still: _Stillness) -> _Judgement:
     """Judge a silence that is long enough to be critical, unless ranks work or move, or the leases have not ended."""
     working = [(r, standing.work) for r, standing in still.standings if standing.work]
     if working:
         state, work = working[0]
-        return _Judgement("warning", f"it is not critical yet, because {ranks_text([state.rank])} {work_text(work)}")
+        return _Judgement("warning", f"it is not critical yet, because {ranks_text([state.rank])} {_work_text(work)}")
     if still.overdue_seconds <= 0:  # looks showed the hang ahead of the leases, and do not prove it yet
         return _Judgement("warning", "it becomes critical when the leases end")
     critical = still.critical_seconds
@@ -150,7 +156,7 @@ def _is_unchanged(standing: Standing, critical_seconds: float) -> bool:
     return not standing.waits_for_server and standing.unchanged_seconds >= _UNCHANGED_RATIO * critical_seconds
 
 
-def work_text(work: WorkSigns) -> str:
+def _work_text(work: WorkSigns) -> str:
     """Return what a rank does that shows that it works, such as `writes 310 MB/s, last to /ckpt/rank-0.pt`."""
     rates = [
         ("writes", work.written_bytes_per_second, f", last to {work.file}" if work.file else ""),
@@ -177,6 +183,7 @@ def places_text(snapshot: Snapshot, culprits: Sequence[RankState]) -> str:
 
 
 def _phase(state: RankState) -> str:
+    """Return what the rank is in: a collective, a phase of a training step, or another activity."""
     if state.in_flight is not None:
         return state.in_flight.op
     return state.phase if state.activity == "train" else state.activity
@@ -202,6 +209,7 @@ def _has_moved(state: RankState) -> bool:
 
 
 def _subject(ranks: list[int], num_alive: int) -> str:
-    if 1 < len(ranks) == num_alive:
+    """Return the beginning of a sentence that says where ranks stand."""
+    if num_alive > 1 and len(ranks) == num_alive:
         return f"all {num_alive} ranks stand"
     return f"{ranks_text(ranks)} {verb(ranks, 'stands', 'stand')}"

@@ -71,12 +71,12 @@ def is_overdue(snapshot: Snapshot) -> bool:
 
 
 def silence_finding(
-    snapshot: Snapshot, judged: Snapshot, limits: HangLimits, gone: tuple[Severity, str]
+    snapshot: Snapshot, judged: Snapshot, limits: HangLimits, severity: Severity, next_start: str
 ) -> Finding | None:
     """Return a finding about a job whose ranks have all exceeded their lease.
 
-    `judged` is the job as `as_judged` returns it. `gone` has the severity and the end of the summary if ranks that are
-    gone prove that the job cannot go on.
+    `judged` is the job as `as_judged` returns it. `severity` holds if the stall is proven. `next_start` says whether
+    the launcher will start the job again; empty if nothing will.
     """
     silent = {a.host: a.silent_seconds for a in snapshot.agents}
     if any(silent.get(r.host, 0.0) < limits.silent_seconds for r in snapshot.unwatched):
@@ -88,7 +88,6 @@ def silence_finding(
         return None
     diagnosis, limits = to_report
     dead = [r for r in snapshot.ranks if not r.alive]  # these cannot move
-    severity, outlook = gone
     if diagnosis.proven or any(r.activity != "done" for r in dead):
         reason, proof = "", diagnosis.proof if diagnosis.proven else LOCK
     else:
@@ -100,7 +99,7 @@ def silence_finding(
         who = f"{ranks_text([r.rank for r in dead])} {verb(dead, 'is', 'are')} gone, and no other rank"
     since = f"{longest.step_seconds:.1f} s, since step {longest.step} (lease {longest.lease_seconds or 0.0:.1f} s)"
     beginning = f"{who} has finished a step for {since}"
-    end = f"{places_text(judged, diagnosis.culprits)}{reason}{outlook}"
+    end = f"{places_text(judged, diagnosis.culprits)}{reason}" + (f"; {next_start}" if next_start else "")
     return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, end, proof)
 
 
@@ -167,13 +166,13 @@ def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     learning = [r for r in alive if r.activity == "train" and not has_learned(r)]
     usual = median(map(_num_collectives, training)) if training and learning else 0
 
-    def is_overdue(state: RankState) -> bool:
+    def is_past_lease(state: RankState) -> bool:
         if state.overdue_seconds > 0 or state.activity != "train" or has_learned(state):
             return state.overdue_seconds > 0
         takes_part = 0 < usual <= 2 * _num_collectives(state)  # at least half as many as usual
         return state.state_seconds - state.unobserved_seconds > lease and takes_part
 
-    return [r for r in alive if is_overdue(r)]
+    return [r for r in alive if is_past_lease(r)]
 
 
 def _num_collectives(state: RankState) -> int:

@@ -72,6 +72,7 @@ def slow_network(
 
 
 def _summary(is_host: bool, device: str | None, slow: _Traffic, others: _Traffic) -> str:
+    """Compare the slow connections, of one host or of a pair (`is_host`), with the others."""
     if is_host:
         whose, elsewhere = "its connections", "between the other hosts"
     else:

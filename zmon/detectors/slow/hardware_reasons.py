@@ -116,7 +116,7 @@ def starved_host(
     long_waits = [w for w in waits if w.seconds >= least_seconds and w.seconds > starved_ratio * w.longest_elsewhere]
     if not long_waits:
         return None
-    wait = max(long_waits)
+    wait = max(long_waits)  # the longest one
     return f"on {window.host} it waited {wait.seconds:.1f} s of the last {window.seconds:.0f} s for {wait.resource}"
 
 

@@ -22,7 +22,7 @@ from zmon.job.columns import Values, by_rank, values
 from zmon.job.efficiency import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
 
-INPUT_PHASES = ("data", "h2d")
+_INPUT_PHASES = ("data", "h2d")
 _SURE = 2.0  # standard errors by which sampled steps must be longer than all steps, to be no fair sample
 _RARE = 0.001  # probability at which a rank is not the slowest so often by chance, any rank of the job counted
 
@@ -42,7 +42,7 @@ class Jitter:
     @property
     def input_ratio(self) -> float:
         """The part of the lost time in which the slowest rank waited for data, or copied it to its device."""
-        return sum(self.by_phase.get(phase, 0.0) for phase in INPUT_PHASES)
+        return sum(self.by_phase.get(phase, 0.0) for phase in _INPUT_PHASES)
 
     @property
     def phase(self) -> str:

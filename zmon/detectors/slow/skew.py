@@ -161,6 +161,7 @@ class _Comparison(NamedTuple):
 
 
 def _comparison_with_plan(plan: Plan | None, rank: int, work: _Work, measured: float) -> _Comparison:
+    """Compare the measured work of a rank per step with the work that the plan gave it."""
     if plan is None:
         return _Comparison()
     names = plan.tables[rank]

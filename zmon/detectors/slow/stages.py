@@ -43,9 +43,9 @@ def long_stage(steps: Sequence[AlignedStep], roles: Sequence[Role]) -> LongStage
     members = set(roles[longest].ranks)
     saved = []
     for step, row in zip(steps, rows, strict=True):
-        too_long = row[longest] - median(row[:longest] + row[longest + 1 :])
-        ends = [time - too_long if rank in members else time for rank, time in enumerate(step.self_seconds)]
-        saved.append(max(step.self_seconds) - max(ends))
+        excess = row[longest] - median(row[:longest] + row[longest + 1 :])
+        shortened = [time - excess if rank in members else time for rank, time in enumerate(step.self_seconds)]
+        saved.append(max(step.self_seconds) - max(shortened))
     return LongStage(
         role=roles[longest],
         seconds=typical[longest],

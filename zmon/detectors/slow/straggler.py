@@ -159,7 +159,8 @@ class Straggler(Thresholds):
         num_steps = times.num_covering(self.num_steps, self.lasting_seconds)
         finding = None
         if num_steps is not None:
-            finding = self._late(snapshot, times, num_steps) or self._network(snapshot, snapshot.steps[-num_steps:])
+            finding = self._late_ranks(snapshot, times, num_steps)
+            finding = finding or self._slow_link(snapshot, snapshot.steps[-num_steps:])
         finding = finding or hot_gpu(snapshot, self.name, self.cost_ratio)
         return (replace(finding, op=None, sequence=None),) if finding else ()  # the op in flight is unrelated
 
@@ -172,7 +173,7 @@ class Straggler(Thresholds):
         step = median(step.seconds for step in times.steps[-num_steps:])
         return max(self.slower_ratio * times.typical_seconds(num_steps), self.cost_ratio * step)
 
-    def _late(self, snapshot: Snapshot, times: SelfTimes, fewest_steps: int) -> Finding | None:
+    def _late_ranks(self, snapshot: Snapshot, times: SelfTimes, fewest_steps: int) -> Finding | None:
         """Return a finding about late ranks, over as few steps as show that they are late beyond chance."""
         without_work: SelfTimes | None = None  # takes long, so it is computed only once a rank is late
         hot = {rank.state.rank for rank in throttled_ranks(snapshot) if rank.is_hot}
@@ -188,11 +189,11 @@ class Straggler(Thresholds):
             starved = waits.explained_ranks(lost_ratios, self.explained_ratio)
             # A known reason replaces the proof that it is no bad luck. A wait for a processor must last twice as long
             # for that: the scheduler moves programs that are not bound to the core away from it, but not at once.
-            has_reason = hot | starved if num_steps >= 2 * fewest_steps else hot
-            if not has_reason and len(snapshot.steps) < 2 * num_steps:  # too few to estimate chance
+            explained = hot | starved if num_steps >= 2 * fewest_steps else hot
+            if not explained and len(snapshot.steps) < 2 * num_steps:  # too few to estimate chance
                 continue
             without_work = without_work or times.without_work()
-            lags = [lag for lag in self._sure_lags(without_work, num_steps, has_reason) if lag.rank in lost_ratios]
+            lags = [lag for lag in self._sure_lags(without_work, num_steps, explained) if lag.rank in lost_ratios]
             lags = [lag for lag in lags if lag.seconds >= lags[0].seconds / 2]
             if not lags or _may_be_by_design(lags, starved, snapshot.world_size):
                 continue
@@ -200,15 +201,15 @@ class Straggler(Thresholds):
                 return finding
         return None
 
-    def _sure_lags(self, times: SelfTimes, num_steps: int, has_reason: Set[int]) -> list[Lag]:
-        """Return the lags of ranks whose reason is known; else the lags beyond chance.
+    def _sure_lags(self, times: SelfTimes, num_steps: int, explained: Set[int]) -> list[Lag]:
+        """Return the lags of the `explained` ranks, whose reason is known; else the lags beyond chance.
 
         If no lag of the whole self time is beyond chance, the lags of a part of it count: waiting for data, or the
         rest. A part varies less by chance than the whole.
         """
         least_seconds = self._least_seconds(times, num_steps)
         late = times.lags(num_steps, least_seconds)
-        with_reason = [lag for lag in late if lag.rank in has_reason]
+        with_reason = [lag for lag in late if lag.rank in explained]
         if with_reason or not late or len(times.steps) < 2 * num_steps:
             return with_reason
         sure = times.lags(num_steps, least_seconds, self._chance)
@@ -299,7 +300,7 @@ class Straggler(Thresholds):
     def _exposed_ratio(self, snapshot: Snapshot) -> float:
         return self.young_exposed_ratio if snapshot.baseline is None else self.exposed_ratio
 
-    def _network(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
+    def _slow_link(self, snapshot: Snapshot, steps: Sequence[AlignedStep]) -> Finding | None:
         """Return a finding about the host, or the pair of hosts, with a slow link; None if the link may be cut."""
         if may_stand_still(snapshot.unfinished_ranks, steps):
             return None  # another detector reports a job that stands still

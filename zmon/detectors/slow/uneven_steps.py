@@ -33,7 +33,8 @@ class UnevenSteps:
 def uneven_steps(loss: LastingLoss, jitter: Jitter, explained_ratio: float) -> UnevenSteps:
     """Return the part of a lasting loss that is not due to a rank that is always slow."""
     cause, share = _cause(jitter, explained_ratio)
-    return UnevenSteps(cause, share * loss.ratio, share * loss.lost_seconds, loss.seconds, jitter)
+    lost_seconds = share * loss.lost_seconds
+    return UnevenSteps(cause, ratio=share * loss.ratio, lost_seconds=lost_seconds, seconds=loss.seconds, jitter=jitter)
 
 
 def _cause(jitter: Jitter, explained_ratio: float) -> tuple[str, float]:
@@ -92,6 +93,7 @@ def _more_samples(steps: Sequence[AlignedStep], ratio: float) -> str:
 
 
 def _busy_hosts(snapshot: Snapshot) -> str:
+    """Return the hosts on which processes compete for cores, for the summary; empty if there are none."""
     busy = [w.host for w in snapshot.hardware if w.pressure_ratio.get("cpu", 0.0) >= _BUSY_RATIO]
     return f"; processes wait for a core on {', '.join(busy[:4])}" if busy else ""
 

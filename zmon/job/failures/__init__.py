@@ -14,26 +14,27 @@ from zmon.job.failures.classes import BY_NAME, CONSEQUENCES, UNKNOWN
 from zmon.job.failures.endings import (
     BREAKING,
     CERTAIN,
-    ENDS,
-    EVENTS,
     KERNEL,
-    KERNEL_WEAK,
-    LOST,
+    KERNEL_HINTS,
+    LAUNCHER_WARNINGS,
+    LOST_PEERS,
+    PROCESS_ENDS,
     SCHEDULER,
-    of_lines,
-    of_status,
-    of_texts,
+    Answer,
+    by_lines,
+    by_status,
+    by_texts,
 )
 from zmon.job.failures.exceptions import class_of, root_of
-from zmon.job.failures.output import Line, cleaned, last_steps
+from zmon.job.failures.output import Line, cleaned, training_end
 from zmon.job.failures.raised import Raised, printed_exceptions
 from zmon.job.failures.texts import TEXTS
 from zmon.schema.rank import LastWords
 
 _MAX_CLUE = 200  # characters
-_LINES_BEFORE = 8  # of a traceback, in which a logger may say why
-_EXCEPTIONS = 30  # the last ones, of all ranks that print to the same place
-_LAST_LINES = 10  # in which a message alone counts, without the type of an exception
+_LINES_BEFORE = 8  # lines before a traceback, in which a logger may say why
+_MAX_EXCEPTIONS = 30  # the last ones, of all ranks that print to the same place
+_LAST_LINES = 10  # lines at the end, in which a message counts without the type of an exception
 
 
 @dataclass(frozen=True)
@@ -55,13 +56,10 @@ class Failure:
     next_step: str
 
 
-Answer = tuple[str, str]  # the name of a class, and the line that decided
-
-
 def classify(clues: Clues) -> Failure:
     """Return the class of a failure: what is certain decides first, then exceptions, ends of processes, the status."""
-    name, clue = next(filter(None, _answers(clues)), (UNKNOWN, ""))
-    return Failure(name, plain(clue.strip())[:_MAX_CLUE], BY_NAME[name].next_step)
+    answer = next(filter(None, _answers(clues)), Answer(UNKNOWN, ""))
+    return Failure(answer.name, plain(answer.clue.strip())[:_MAX_CLUE], BY_NAME[answer.name].next_step)
 
 
 def _answers(clues: Clues) -> Iterator[Answer | None]:
@@ -71,29 +69,36 @@ def _answers(clues: Clues) -> Iterator[Answer | None]:
     ended the same launch comes before it.
     """
     lines = cleaned(clues.output)
-    last = last_steps(lines)
-    fatal = [line for line in lines if line.number >= last]
+    first_fatal = training_end(lines)
+    fatal = [line for line in lines if line.number >= first_fatal]
     words = clues.last_words
-    yield of_texts(KERNEL, clues.kernel_log) or of_lines(CERTAIN, fatal)
+    by_scheduler = by_lines(SCHEDULER, fatal, with_warnings=True)
+    yield by_texts(KERNEL, clues.kernel_log)
+    yield by_lines(CERTAIN, fatal)
     if words is not None and words.kind == "signal":
         sender = f" from process {words.sender_pid}" if words.sender_pid else ""
-        yield of_lines(SCHEDULER, fatal, warnings=True) or ("killed", f"{words.type}{sender}")
-    exceptions = [item for item in reversed(printed_exceptions(lines)) if item.number >= last][:_EXCEPTIONS]
+        yield by_scheduler or Answer("killed", f"{words.type}{sender}")
+    exceptions = [item for item in reversed(printed_exceptions(lines)) if item.number >= first_fatal][:_MAX_EXCEPTIONS]
     exceptions.sort(key=lambda item: item.is_aside)  # those that ended a process come first
-    answers = [answer for item in (*_of_words(words), *exceptions) if (answer := _answer(item, lines)) is not None]
-    yield from (answer for answer in answers if answer[0] not in CONSEQUENCES)
-    yield of_lines(SCHEDULER, fatal, warnings=True)
-    if answers and answers[0][0] == "connection_lost":
-        yield of_lines(BREAKING, fatal)
+    if words is not None and words.kind == "exception":
+        exceptions.insert(0, _of_last_words(words))
+    answers = [answer for item in exceptions if (answer := _by_exception(item, lines)) is not None]
+    yield from (answer for answer in answers if answer.name not in CONSEQUENCES)
+    yield by_scheduler
+    if answers and answers[0].name == "connection_lost":
+        yield by_lines(BREAKING, fatal)
     yield from answers
-    yield of_lines(ENDS, fatal) or of_lines(EVENTS, fatal, warnings=True)
-    yield of_texts(KERNEL_WEAK, clues.kernel_log) or of_status(clues.exit_status)
-    yield of_lines(TEXTS, fatal[-_LAST_LINES:]) or of_lines(LOST, fatal, warnings=True)
-    yield from (_of_type(item) for item in exceptions if item.inner)
+    yield by_lines(PROCESS_ENDS, fatal)
+    yield by_lines(LAUNCHER_WARNINGS, fatal, with_warnings=True)
+    yield by_texts(KERNEL_HINTS, clues.kernel_log)
+    yield by_status(clues.exit_status)
+    yield by_lines(TEXTS, fatal[-_LAST_LINES:])
+    yield by_lines(LOST_PEERS, fatal, with_warnings=True)
+    yield from (_by_inner_type(item) for item in exceptions if item.inner)
 
 
-def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:
-    """Return what an exception says; None for a launcher's, which only reports that another process ended.
+def _by_exception(item: Raised, lines: Sequence[Line]) -> Answer | None:
+    """Return the class that an exception shows; None for a launcher's, which only reports the end of another process.
 
     An exception that says nothing may have been raised because of an error that a logger reported right before.
     """
@@ -102,21 +107,20 @@ def _answer(item: Raised, lines: Sequence[Line]) -> Answer | None:
     name, link = root_of(item)
     if name == "code_error" and not link.quotes_code:
         errors = [line for line in lines[max(0, item.start - _LINES_BEFORE) : max(0, item.start)] if line.is_error]
-        if reported := of_lines(TEXTS, errors):
-            return reported
-    return name, link.text.partition("\n")[0]
+        if by_logger := by_lines(TEXTS, errors):
+            return by_logger
+    return Answer(name, link.text.partition("\n")[0])
 
 
-def _of_type(item: Raised) -> Answer | None:
-    """Return what the type that a wrapper reports says without its text; None for a type of any use."""
+def _by_inner_type(item: Raised) -> Answer | None:
+    """Return the class that the type inside a wrapper shows without a text; None for a type that may mean anything."""
     inner = Raised(item.inner, "", item.number)
     name = class_of(inner)
-    return None if name == "code_error" and not inner.quotes_code else (name, f"{item.type}({item.inner})")
+    return None if name == "code_error" and not inner.quotes_code else Answer(name, f"{item.type}({item.inner})")
 
 
-def _of_words(words: LastWords | None) -> Iterator[Raised]:
-    """Yield the exception of a rank's last words, with the first one of its chain."""
-    if words is not None and words.kind == "exception":
-        kind, _, message = words.root.partition(": ")
-        causes = (Raised(kind, message, 0),) if words.root else ()
-        yield Raised(words.type.removeprefix("builtins."), words.message, 0, causes=causes)
+def _of_last_words(words: LastWords) -> Raised:
+    """Return the exception of a rank's last words, with the first one of its chain."""
+    type_name, _, message = words.root.partition(": ")
+    causes = (Raised(type_name, message, 0),) if words.root else ()
+    return Raised(words.type.removeprefix("builtins."), words.message, 0, causes=causes)

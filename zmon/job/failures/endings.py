@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from zmon.job.failures.output import MAX_TEXT, Line
 from zmon.job.failures.texts import Rules, rules
 
-# A launcher that does not know.
+# Words with which a launcher or library only guesses the reason.
 _GUESS = re.compile(
     r"potential root causes|might (have|be)\b(?! (incorrect|asynchronous|caused by insufficient shared))|likely"
     r"|possibly"
@@ -21,13 +22,15 @@ CERTAIN = rules(
         r"Killed process \d+", r"exceeded (job |step )?memory limit", r"TERM_MEMLIMIT", r"job killed: v?mem",
         r"MemoryLimit exceeded", r"Exceeded .*memory.* limit")),
 )  # fmt: skip
+# Lines of the kernel's log that name the reason, such as the XIDs of a GPU that fails.
 KERNEL = rules(
     ("host_memory", (r"killed process \d+", r"out of memory", r"oom-kill", r"oom_reaper")),
     ("device_error", (
         r"Xid \([^)]*\): (48|61|62|64|74|79|92|94|95|109|119|120|122|123|124|136|140|143|145|149|154)\b",
         r"fallen off the bus", r"uncorrectable")),
 )  # fmt: skip
-KERNEL_WEAK = rules(  # it may be a consequence
+# Lines of the kernel's log that may be a consequence of the failure.
+KERNEL_HINTS = rules(
     ("device_error", (r"Xid \([^)]*\): (8|13|31|32|43|69)\b",)),
     ("native_crash", (r"segfault at", r"general protection", r"traps: .* trap")),
     ("storage", (r"I/O error", r"nfs: server .* not responding", r"(EXT4|XFS|BTRFS)\S* .*error", r"lustre.*error")),
@@ -67,7 +70,7 @@ BREAKING = rules(
         r"non-?finite loss", r"\b(nan|inf) is not finite")),
 )  # fmt: skip
 # The ends of processes without an exception of Python, the most certain ones first.
-ENDS = (*BREAKING, *rules(
+PROCESS_ENDS = (*BREAKING, *rules(
     ("assertion", (r"Assertion `.*' failed",)),  # of glibc
     ("rendezvous", (
         r"address already in use", r"RendezvousTimeoutError", r"client socket has (timed out|failed)",
@@ -106,18 +109,19 @@ ENDS = (*BREAKING, *rules(
         r"got signal: (1|2|9|15)\b", r"^Terminated\b")),
 ))  # fmt: skip
 # Events that launchers report as warnings.
-EVENTS = rules(
+LAUNCHER_WARNINGS = rules(
     ("killed", (r"received \S+ death signal", r"\^C(Traceback|$)")),
     ("collective_timeout", (r"Stalled (ranks|ops):",)),
 )  # fmt: skip
 # What a rank prints as a warning when its peers are gone, if nothing else says more.
-LOST = rules(
+LOST_PEERS = rules(
     ("connection_lost", (
         r"(recvValue|sendBytes|recvBytes|waitForInput) failed", r"Horovod has been shut down",
         r"NET/IB\b.* Got completion .*(error|status)")),
 )  # fmt: skip
-# A launcher reports how the first process ended. Then it kills the others, which says nothing of the cause.
-_EXITED = re.compile(r"(?<!error )(code|status)[ :=]+-?[1-9]\d?\b|non-zero status", re.IGNORECASE)
+# The line in which a launcher reports how the first process ended. Then it kills the others, which says nothing of the
+# cause.
+_FIRST_EXIT = re.compile(r"(?<!error )(code|status)[ :=]+-?[1-9]\d?\b|non-zero status", re.IGNORECASE)
 _STATUSES = rules(
     ("host_limit", (r"signal SIGBUS", r"exit code 135$")),
     ("native_crash", (r"signal SIG(SEGV|ILL|FPE|ABRT|SYS|TRAP)", r"exit code (139|134|132|136)$")),
@@ -127,21 +131,28 @@ _STATUSES = rules(
 )  # fmt: skip
 
 
-def of_lines(table: Rules, lines: Sequence[Line], warnings: bool = False) -> tuple[str, str] | None:
-    """Return the class of the first row that matches a line, and the last such line, maybe also of warnings."""
-    exited = next((index for index, line in enumerate(lines) if _EXITED.search(line.text)), len(lines))
+class Answer(NamedTuple):
+    """The class that a clue shows."""
+
+    name: str
+    clue: str  # the line that decided
+
+
+def by_lines(table: Rules, lines: Sequence[Line], with_warnings: bool = False) -> Answer | None:
+    """Return the class of the first row that matches a line, and the last such line."""
+    first_exit = next((index for index, line in enumerate(lines) if _FIRST_EXIT.search(line.text)), len(lines))
     for name, pattern in table:
-        for line in reversed(lines[: exited + 1] if name == "killed" else lines):
-            if (warnings or not line.is_warning) and pattern.search(line.text) and not _GUESS.search(line.text):
-                return name, line.text
+        for line in reversed(lines[: first_exit + 1] if name == "killed" else lines):
+            if (with_warnings or not line.is_warning) and pattern.search(line.text) and not _GUESS.search(line.text):
+                return Answer(name, line.text)
     return None
 
 
-def of_texts(table: Rules, texts: Sequence[str]) -> tuple[str, str] | None:
+def by_texts(table: Rules, texts: Sequence[str]) -> Answer | None:
     """Return the class of the first row that matches a text, and the last such text."""
-    return of_lines(table, [Line(number, "", text[:MAX_TEXT], False) for number, text in enumerate(texts)])
+    return by_lines(table, [Line(number, "", text[:MAX_TEXT], False) for number, text in enumerate(texts)])
 
 
-def of_status(status: str | None) -> tuple[str, str] | None:
+def by_status(status: str | None) -> Answer | None:
     """Return the class of an exit status, for a process that printed nothing."""
-    return of_texts(_STATUSES, [status] if status else [])
+    return by_texts(_STATUSES, [status] if status else [])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 
 from zmon.job.failures.classes import CONSEQUENCES
@@ -10,29 +11,34 @@ from zmon.job.failures.raised import Raised
 from zmon.job.failures.texts import TEXTS, Rules, rules
 
 _ERRNO = re.compile(r"^[\w.]*(?:Error|error|Exception): \[Errno (\d+)\]")
-_TENSOR = re.compile(r"torch\.(cuda\.)?\w+Tensor\b|\((float|c10::\w+)\)")
+# The type of a tensor in a message, such as `torch.cuda.FloatTensor` or `(c10::Half)`.
+_TENSOR = re.compile(r"torch\.(?P<gpu>cuda\.)?\w+Tensor\b|\((float|c10::\w+)\)")
+# Clients of storage and of other services.
 _SERVICE = re.compile(r"\b(?:requests|urllib3?|httpx|aiohttp|botocore|s3fs|huggingface_hub|wandb|gcsfs|http)\b")
-_CONFIGURES = re.compile(
+# Files of libraries that read arguments and configurations.
+_CONFIGURATION = re.compile(
     r"[/\\](?:hydra[/\\]core|hydra[/\\]_internal[/\\]config\w*|omegaconf|jsonargparse|argparse\.py|hf_argparser\.py)"
 )
-_OF_RANKS = re.compile(
-    r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed"
-)  # the other end is a rank
-_MEETING = re.compile(
+# Files in which the other end of a connection is a process of the job.
+_PEERS = re.compile(r"multiprocessing[/\\](?:connection|managers|queues)|torch[/\\]distributed")
+# Files and functions in which ranks meet at the start.
+_RENDEZVOUS = re.compile(
     r"elastic[/\\]rendezvous|jax[/\\]_src[/\\]distributed"
     r"|\bin (?:init_process_group|_store_based_barrier|next_rendezvous|_create_c10d_store)\b"
 )
-_CODE_CLASSES = (  # that count although the text quotes code
+# A text that quotes code may contain any word. Only these classes are taken from it.
+_CLASSES_IN_QUOTED_CODE = (
     "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
     "missing_module",
 )  # fmt: skip
-# The type says it all, whatever a path or a name in the text may contain.
+# Types that say it all, whatever a path or a name in the text may contain. Each also matches a row of `_TYPES`.
 _CERTAIN_TYPES = re.compile(
     r"(?:^|\.)(?:FileNotFoundError|ModuleNotFoundError|PermissionError|KeyboardInterrupt|MemoryError|OutOfMemoryError"
-    r"|\w*Config\w*(?:Error|Exception)|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError|RepositoryNotFoundError)$"
+    r"|\w*Config\w*(?:Error|Exception)|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError"
+    r"|RepositoryNotFoundError)$"
 )
-_RAISES = re.compile(r"(?:^|\n)\s*raise\b[^\n]*(?:\n[\s^~]*)?$")  # the last frame's code
-# What makes further exceptions while it is handled.
+_RAISES = re.compile(r"(?:^|\n)\s*raise\b[^\n]*(?:\n[\s^~]*)?$")  # the last line of code is a `raise`
+# Classes of exceptions whose handling often raises further exceptions.
 _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_error", "assertion", "missing_module")
 
 _TYPES = rules(  # by the end of the name, if the text says nothing
@@ -62,74 +68,106 @@ _TYPES = rules(  # by the end of the name, if the text says nothing
         r"Hub\w*Error$", r"ProtocolError$", r"gaierror$", r"(Service|Server)(Unavailable|Disconnected)\w*$",
         r"socket\.timeout$", r"CommError$")),
 )  # fmt: skip
-_OF_ERRNO = {
-    1: "permission", 2: "missing_file", 5: "storage", 12: "host_memory", 13: "permission",
-    20: "missing_file", 21: "missing_file", 24: "host_limit", 28: "disk_full", 30: "permission",
-    32: "connection_lost", 35: "storage", 70: "storage", 98: "rendezvous", 99: "rendezvous", 101: "storage",
-    107: "storage", 110: "storage", 111: "storage", 113: "storage", 116: "storage", 121: "storage", 122: "disk_full",
-}  # fmt: skip
+_CLASS_BY_ERRNO = {
+    **dict.fromkeys((errno.EPERM, errno.EACCES, errno.EROFS), "permission"),
+    **dict.fromkeys((errno.ENOENT, errno.ENOTDIR, errno.EISDIR), "missing_file"),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "disk_full"),
+    **dict.fromkeys((errno.EADDRINUSE, errno.EADDRNOTAVAIL), "rendezvous"),
+    **{errno.ENOMEM: "host_memory", errno.EMFILE: "host_limit", errno.EPIPE: "connection_lost"},
+    # Of file systems, also over a network, and of clients of services.
+    **dict.fromkeys((errno.EIO, errno.EDEADLK, errno.ECOMM, errno.ESTALE, errno.EREMOTEIO, errno.ENOTCONN), "storage"),
+    **dict.fromkeys((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ECONNREFUSED), "storage"),
+}
 
 
 def class_of(item: Raised) -> str:
-    """Return the class of one exception, without its causes; `code_error` if no rule knows it."""
-    name = _class_of(item)
-    if name == "connection_lost" and _is_of_a_service(item):
-        return "storage"
-    if name in ("connection_lost", "collective_timeout") and _MEETING.search(item.frames):
+    """Return the class of one exception, without its causes, by the first rule that knows it; else `code_error`."""
+    from_certain_to_vague = (_by_tensors, _by_place, _by_errno, _by_certain_type, _by_text, _by_type, _by_parser)
+    name = next(filter(None, (rule(item) for rule in from_certain_to_vague)), "code_error")
+    if name == "connection_lost" and _SERVICE.search(f"{item.type}\n{item.frames}"):
+        return "storage"  # the connection was to a service, and not to a rank
+    if name in ("connection_lost", "collective_timeout") and _RENDEZVOUS.search(item.frames):
         return "rendezvous"
     return name
 
 
-def _class_of(item: Raised) -> str:
-    first, _, more = item.text[: 2 * MAX_TEXT].partition("\n")
-    are_on_gpu = [bool(match[1]) for match in _TENSOR.finditer(first)]
-    if len(are_on_gpu) == 2:  # the text names the type of the tensor and the type that it should have
-        return "wrong_shape" if are_on_gpu[0] == are_on_gpu[1] else "wrong_device"
-    if _OF_RANKS.search(item.frames) and item.type.endswith(("EOFError", "gaierror")):
-        return "connection_lost" if item.type.endswith("EOFError") else "rendezvous"
-    if "/dev/shm" in first and "No space" in first:
-        return "host_limit"
-    if (match := _ERRNO.match(first)) and int(match[1]) in _OF_ERRNO:
-        return _OF_ERRNO[int(match[1])]
-    if _CERTAIN_TYPES.search(item.type):
-        return _first(_TYPES, item.type) or _first(TEXTS, first) or "code_error"
-    # NCCL gives its reason in the second line, a colon announces it; other libraries begin with an empty line.
-    paragraph = " ".join([first, *more.strip().partition("\n\n")[0].split("\n")])
-    for text in (paragraph,) if "NCCL" in first or first.endswith(":") else (first, paragraph):
-        name = _first(TEXTS, text)
-        if name and (not item.quotes_code or name in _CODE_CLASSES):
+def _by_tensors(item: Raised) -> str | None:
+    """Judge a text that names the type of a tensor and the type that it should have."""
+    are_on_gpu = [match["gpu"] is not None for match in _TENSOR.finditer(_first_line(item))]
+    if len(are_on_gpu) != 2:
+        return None
+    return "wrong_shape" if are_on_gpu[0] == are_on_gpu[1] else "wrong_device"
+
+
+def _by_place(item: Raised) -> str | None:
+    """Judge a connection between processes of the job, and a full /dev/shm."""
+    if _PEERS.search(item.frames) and item.type.endswith("EOFError"):
+        return "connection_lost"
+    if _PEERS.search(item.frames) and item.type.endswith("gaierror"):
+        return "rendezvous"
+    first_line = _first_line(item)
+    return "host_limit" if "/dev/shm" in first_line and "No space" in first_line else None
+
+
+def _by_errno(item: Raised) -> str | None:
+    match = _ERRNO.match(_first_line(item))
+    return _CLASS_BY_ERRNO.get(int(match[1])) if match else None
+
+
+def _by_certain_type(item: Raised) -> str | None:
+    return _by_type(item) if _CERTAIN_TYPES.search(item.type) else None
+
+
+def _by_text(item: Raised) -> str | None:
+    """Judge the first line of the text, or its first paragraph if the first line announces the reason or says nothing.
+
+    NCCL gives its reason in the second line, a colon announces it; other libraries begin with an empty line.
+    """
+    first_line, _, rest = item.text[: 2 * MAX_TEXT].partition("\n")
+    paragraph = " ".join([first_line, *rest.strip().partition("\n\n")[0].split("\n")])
+    is_announced = "NCCL" in first_line or first_line.endswith(":")
+    for text in (paragraph,) if is_announced else (first_line, paragraph):
+        name = _first_class(TEXTS, text)
+        if name and (not item.quotes_code or name in _CLASSES_IN_QUOTED_CODE):
             return name
-    if name := _first(_TYPES, item.type):
-        return name
-    return "configuration" if _CONFIGURES.search(item.frames.rpartition('File "')[2]) else "code_error"
+    return None
+
+
+def _by_type(item: Raised) -> str | None:
+    return _first_class(_TYPES, item.type)
+
+
+def _by_parser(item: Raised) -> str | None:
+    """Judge an exception whose innermost frame is in a parser of arguments or configurations."""
+    return "configuration" if _CONFIGURATION.search(item.frames.rpartition('File "')[2]) else None
 
 
 def root_of(item: Raised) -> tuple[str, Raised]:
-    """Return class and exception of the link of a chain that explains the others.
+    """Return the class and the exception of the link of a chain that explains the others.
 
     A cause explains what was raised from it. An exception that was only being handled may be a coincidence: a file
     that was looked for first. It counts if it is of a kind that makes other exceptions, or if the code that handled it
     raised an exception that says less.
     """
     name = class_of(item)
-    chain = [(class_of(cause), cause) for cause in item.causes if not cause.is_wrapper]
+    chain = [(class_of(link), link) for link in item.causes if not link.is_wrapper]
     if item.is_wrapper and chain:
         name, item = chain[-1]
-    known = [(cause, link) for cause, link in chain if cause != "code_error"]
-    roots = [(cause, link) for cause, link in known if cause in _ROOTS]
-    if not item.is_handling and known:
-        return known[0]
+    informative = [(kind, link) for kind, link in chain if kind != "code_error"]
+    roots = [(kind, link) for kind, link in informative if kind in _ROOTS]
+    if informative and not item.is_handling:
+        return informative[0]
     if roots and (name == "code_error" or name in CONSEQUENCES):
         return roots[0]
-    if known and name == "code_error" and _RAISES.search(item.frames):
-        return known[0]
+    if informative and name == "code_error" and _RAISES.search(item.frames):
+        return informative[0]
     return name, item
 
 
-def _first(table: Rules, text: str) -> str | None:
+def _first_line(item: Raised) -> str:
+    return item.text[: 2 * MAX_TEXT].partition("\n")[0]
+
+
+def _first_class(table: Rules, text: str) -> str | None:
+    """Return the class of the first row that matches the text."""
     return next((name for name, pattern in table if pattern.search(text)), None)
-
-
-def _is_of_a_service(item: Raised) -> bool:
-    """Return True if a client of a service raised the exception, so no connection between ranks is meant."""
-    return _SERVICE.search(f"{item.type}\n{item.frames}") is not None

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 MAX_TEXT = 1000  # characters of a line that count: patterns take time by the square of the length
+_MAX_RAW = 65536  # characters of a line that is drawn again and again
+_MAX_PREFIXES = 8  # prefixes nest: Ray's before a logger's before a time
 
 _COLOUR = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\[(?:\d{1,2};)?\d{1,2}m")
 _STREAM = re.compile(
@@ -22,7 +24,6 @@ _STREAM = re.compile(
     r"|\d{1,3}(?:\.\d{1,3}){3}: "
     r"|\[pod/[^\]]*\] |wandb: |\[?std(?:err|out)\]?:? "
 )
-_MAX_RAW = 65536  # characters of a line that is drawn again and again
 _DATE = r"(?:\d{4}[-/]\d\d[-/]\d\d|\d\d[-/]\d\d[-/]\d{2,4})"
 _TIME = re.compile(
     rf"[\[(<]?(?:{_DATE}[T ])?\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[\])>]?[ :|-]*(?=\S)|\[{_DATE}\] *"
@@ -33,13 +34,13 @@ _LEVEL = re.compile(
     r"(?:[\w.]+:(?=\S))?(?: *- )?"
 )
 _GLOG = re.compile(r"\[?(?P<level>[IWEFC])(?:\d{3,4} [\d:.]+(?: +\d+)?)? +[\w/.<>-]+:\d+\] ?")
-_QUIET = re.compile(r"^\S*(warning|NCCL (WARN|INFO)\b)|\b\w+Warning: ", re.IGNORECASE)
-_QUIET_LEVELS = ("DEBUG", "INFO", "WARN", "WARNING", "I", "W")
+_WARNING = re.compile(r"^\S*(warning|NCCL (WARN|INFO)\b)|\b\w+Warning: ", re.IGNORECASE)
+_LEVELS_BELOW_ERROR = ("DEBUG", "INFO", "WARN", "WARNING", "I", "W")
 _STEP = re.compile(
-    r"\b(?:global_?step|step|iter(?:ation)?s?|epoch|batch)\b\W{0,4}(?P<a>\d+)"
+    r"\b(?:global_?step|step|iter(?:ation)?s?|epoch|batch)\b\W{0,4}(?P<step>\d+)"
     r".{0,200}?(?:loss|\blr\b|\bacc|it/s|s/it|tokens|\btime\b)"
-    r"|\d+%\|.*\| *(?P<b>\d+)/\d+ \["
-    r"|^\{['\"](?:train_?|eval_)?loss['\"]: *(?P<c>[\d.e+-]+)",
+    r"|\d+%\|.*\| *(?P<bar>\d+)/\d+ \["  # tqdm
+    r"|^\{['\"](?:train_?|eval_)?loss['\"]: *(?P<loss>[\d.e+-]+)",  # transformers, without the number of the step
     re.IGNORECASE,
 )
 
@@ -70,7 +71,7 @@ def _line(number: int, raw: str) -> Line:
     text = max(text.split("\r"), key=len)  # a progress bar is drawn many times
     text = _COLOUR.sub("", text[: 2 * MAX_TEXT])[:MAX_TEXT]
     stream, level = "", ""
-    for _ in range(8):  # prefixes nest: Ray's before a logger's before a time
+    for _ in range(_MAX_PREFIXES):
         if match := _STREAM.match(text):
             stream += match[0]
         elif match := _LEVEL.match(text) or _GLOG.match(text):
@@ -80,11 +81,12 @@ def _line(number: int, raw: str) -> Line:
         else:
             break
         text = text[match.end() :]
-    return Line(number, stream.strip(), text, level in _QUIET_LEVELS or _QUIET.search(text) is not None, level)
+    is_warning = level in _LEVELS_BELOW_ERROR or _WARNING.search(text) is not None
+    return Line(number, stream.strip(), text, is_warning, level)
 
 
-def last_steps(lines: Sequence[Line]) -> int:
-    """Return the number of the line from which on at most one further step was reported; 0 if there were no two.
+def training_end(lines: Sequence[Line]) -> int:
+    """Return the number of the line from which on at most one further step was reported; 0 if there were no two steps.
 
     What lies before it did not end the training. One line of progress may follow an error: bars are drawn once more
     when they close, and another rank may finish its step.
@@ -95,7 +97,8 @@ def last_steps(lines: Sequence[Line]) -> int:
 
 
 def _steps(lines: Sequence[Line]) -> Iterator[tuple[int, str]]:
+    """Yield the number of each line that reports a step, and what identifies the step."""
     for line in lines:
         match = _STEP.search(line.text)
         if match and not line.stream.startswith("wandb"):
-            yield line.number, match["a"] or match["b"] or match["c"]
+            yield line.number, match["step"] or match["bar"] or match["loss"]

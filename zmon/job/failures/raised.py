@@ -18,13 +18,16 @@ _ERROR_NAME = re.compile(
     r"(?:Error|Exception|Interrupt|Exit|Timeout|Expired|Refused|Fault|Found|Empty|Full|error|timeout"
     r"|NoSuchKey|ArrowInvalid|BadZipFile|BrokenProcessPool|IncompleteRead|StopIteration)(?:$|\()"
 )
+# A frame, or the carets below its code.
 _FRAME = re.compile(r'\s+File "|\s+\S.*in \w+\(|\s*\^+\s*$|\s+at .*:\d+')
-_BOX = re.compile(r"[│╭|╰╮╯─+]")
+_BOX = re.compile(r"[│╭|╰╮╯─+]")  # the border that Rich or an exception group draws
 _THROWN = re.compile(r"terminate called after throwing an instance of '(?P<type>[^']+)'")
 _WHAT = re.compile(r"\bwhat\(\): +(?P<message>.*)")
+_ASIDE_LINES = 3  # lines before a header, in which Python says that it only reports the exception
+_WHAT_LINES = 3  # lines from a C++ exception on, in which its message is
 _MESSAGE_LINES = 12  # lines of a message that count
 _LAST_FRAMES = 60  # lines of frames that count, the innermost ones
-_WORDS_OF_A_KEY = 4  # spaces at most; a sentence has more, and is a message
+_MAX_SPACES_OF_A_KEY = 4  # a sentence has more, and is a message
 _ABOUT_CODE = re.compile(
     r"(?:^|\.)(?:(?:Module)?Attribute|Name|Key|UnboundLocal|Index|Type|Syntax|Indentation|Recursion)Error$"
 )
@@ -68,7 +71,7 @@ class Raised:
     def quotes_code(self) -> bool:
         """True if its text quotes the code, in which any word may be. A key of many words is a message."""
         return _ABOUT_CODE.search(self.type) is not None and not (
-            self.type.endswith("KeyError") and self.message.count(" ") > _WORDS_OF_A_KEY
+            self.type.endswith("KeyError") and self.message.count(" ") > _MAX_SPACES_OF_A_KEY
         )
 
     @property
@@ -138,16 +141,17 @@ def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
             yield _Link.CAUSE if _CAUSE.search(text) else _Link.CONTEXT
             traceback = _Traceback()
         elif _HEADER.search(text):
-            is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - 3) : index])
+            is_aside = any(_ASIDE.search(near.text) for near in lines[max(0, index - _ASIDE_LINES) : index])
             traceback = _Traceback(line.number, is_aside)
         elif match := _THROWN.search(text):
-            message = next((m["message"] for near in lines[index : index + 3] if (m := _WHAT.search(near.text))), "")
+            near_lines = lines[index : index + _WHAT_LINES]
+            message = next((m["message"] for near in near_lines if (m := _WHAT.search(near.text))), "")
             yield Raised(match["type"], _message(lines, index + 1, message), line.number, is_native=True)
         elif text.strip() and not _is_frame(text, traceback.indent):
             match = _EXCEPTION.match(text.strip().lstrip("│| "))
             before = lines[index - 1].text if index else ""
-            ends = traceback.start >= 0 and traceback.frames != []
-            if match and (ends or _is_bare(match, line, before)):
+            has_frames = traceback.start >= 0 and traceback.frames != []
+            if match and (has_frames or _is_bare(match, line, before)):
                 frames = "\n".join(traceback.frames[-_LAST_FRAMES:])
                 message = _message(lines, index, match["message"] or "")
                 yield Raised(
@@ -155,7 +159,7 @@ def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
                     is_aside=traceback.is_aside, inner=match["inner"] or "",
                 )  # fmt: skip
                 traceback = _Traceback()
-            elif ends and not _BOX.match(text.strip()):
+            elif has_frames and not _BOX.match(text.strip()):
                 traceback = _Traceback()
         elif text.strip():
             if traceback.indent is None:
