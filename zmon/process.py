@@ -76,12 +76,24 @@ def stat_in(folder: Path) -> ProcessStat | None:
         return None
 
 
+class ProcessKey(NamedTuple):
+    """A process of this host, told by its start from a later one with the same number."""
+
+    pid: int
+    start_ticks: int  # clock ticks after boot
+
+
 class ProcessId(NamedTuple):
     """A process: its number, and what tells it from a later one with the same number."""
 
     pid: int
     start_ticks: int  # clock ticks after boot
     uid: int  # the real one, which a setuid program does not change
+
+    @property
+    def key(self) -> ProcessKey:
+        """The process without its user."""
+        return ProcessKey(self.pid, self.start_ticks)
 
     @contextlib.contextmanager
     def opened(self, proc: Path = Path("/proc")) -> Iterator[Path]:

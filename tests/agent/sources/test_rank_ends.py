@@ -11,14 +11,10 @@ import pytest
 from tests.boxes import eventually
 from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
-from zmon.process import ExitWatch, process_stat
+from zmon.process import ExitWatch, ProcessKey, process_id
 
 TABLE = ProcessTable()
 SECONDS = count()  # a clock with which a process table reads /proc at each call
-
-
-def start_of(pid):
-    return process_stat(pid).start_ticks
 
 
 def sees_launcher_gone(ends):
@@ -28,7 +24,7 @@ def sees_launcher_gone(ends):
 
 
 def test_launcher_is_gone_once_its_process_has_ended(sleeper):
-    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid)), TABLE)
+    ends = RankEnds(os.getpid(), process_id(sleeper.pid).key, TABLE)
     watch = ExitWatch(sleeper.pid)
     assert not sees_launcher_gone(ends)
     sleeper.kill()
@@ -42,13 +38,13 @@ def test_launcher_is_gone_once_its_process_has_ended(sleeper):
 
 
 def test_launcher_is_gone_if_its_pid_belongs_to_another_process(sleeper):
-    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid) - 100), TABLE)
+    ends = RankEnds(os.getpid(), process_id(sleeper.pid).key._replace(start_ticks=1), TABLE)
     assert sees_launcher_gone(ends)
     assert ends.launcher_status is None
     ends.close()
 
 
-@pytest.mark.parametrize("known", [None, (1, 0)], ids=["another namespace", "no start"])
+@pytest.mark.parametrize("known", [None, ProcessKey(1, 0)], ids=["another namespace", "no start"])
 def test_launcher_that_cannot_be_watched_is_not_gone(known):
     ends = RankEnds(os.getpid(), known, TABLE)
     assert not sees_launcher_gone(ends)
@@ -56,7 +52,7 @@ def test_launcher_that_cannot_be_watched_is_not_gone(known):
 
 
 def test_launcher_is_not_gone_if_processes_are_hidden(sleeper, tmp_path):
-    ends = RankEnds(os.getpid(), (sleeper.pid, start_of(sleeper.pid)), ProcessTable(tmp_path))
+    ends = RankEnds(os.getpid(), process_id(sleeper.pid).key, ProcessTable(tmp_path))
     assert not sees_launcher_gone(ends)
     ends.close()
 
@@ -84,7 +80,7 @@ def test_launcher_that_starts_its_rank_again_has_relaunched_it(restarting):
     rank = int(restarting.stdout.readline())
     clock = time.monotonic_ns
     table = ProcessTable(clock=lambda: next(SECONDS))
-    ends = RankEnds(rank, (restarting.pid, start_of(restarting.pid)), table)
+    ends = RankEnds(rank, process_id(restarting.pid).key, table)
     ends.refresh(clock(), rank_is_gone=True)
     assert ends.relaunched_seconds(clock()) is None, "the rank itself is a child of the launcher, too"
     time.sleep(0.05)  # more than a clock tick

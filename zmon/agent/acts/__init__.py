@@ -128,7 +128,7 @@ class Acts:
         if (earlier := ledger.act_for(request.run_uid, is_kill)) is not None:
             return self._repeat(earlier)
         rank = self._target(request)
-        key = f"rank {rank.run_uid}" if is_kill else f"launcher {rank.launcher[0]}@{rank.launcher[1]}"
+        key = f"rank {rank.run_uid}" if is_kill else f"launcher {rank.launcher.pid}@{rank.launcher.start_ticks}"
         if (earlier := ledger.act_on(key)) is not None:
             return self._repeat(earlier)
         self._check_stops(request.act)

@@ -55,12 +55,12 @@ def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProce
 def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) -> None:
     facts = held.facts()
     uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
-    if facts.stat.start_ticks == target.launcher[1] and target.owner not in uids:
+    if facts.stat.start_ticks == target.launcher.start_ticks and target.owner not in uids:
         raise Refused(
             f"the launcher, process {held.pid}, runs as uid {min(uids)} and not as uid {target.owner}: end the job "
             "with what started it, such as scancel"
         )
-    facts = held.check(target.owner, target.launcher[1])
+    facts = held.check(target.owner, target.launcher.start_ticks)
     if facts.stat.state == STOPPED:
         raise Refused(f"the launcher, process {held.pid}, is stopped: its owner has suspended the job")
     _check_kind(held, facts, target)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_box import RankBox
+from zmon.process import ProcessKey
 
 
 class RankTarget(NamedTuple):
@@ -21,7 +22,7 @@ class RankTarget(NamedTuple):
     holder: int | None  # the pid that holds the lock of the box now; 0: in another PID namespace; None: the rank ended
     start_ticks: int | None  # when the process of the last scan started, in clock ticks after boot; None: hidden
     pid: int  # as the box claims
-    launcher: tuple[int, int]  # as the box claims: pid, and its start in clock ticks after boot
+    launcher: ProcessKey  # as the box claims
     max_restarts: int | None  # as the box claims; None: the launcher does not restart ranks
     world_size: int
 
@@ -39,7 +40,7 @@ def find_target(boxes: Boxes, run_uid: str, rank: int) -> RankTarget | None:
     return _target_of(matches[0]) if matches else None
 
 
-def living_ranks(boxes: Boxes, owner: int, launcher: tuple[int, int]) -> list[RankTarget]:
+def living_ranks(boxes: Boxes, owner: int, launcher: ProcessKey) -> list[RankTarget]:
     """Return the living ranks of this owner whose boxes name this launcher."""
     targets = [_target_of(box) for box, _ in boxes.ranks() if box.owner == owner]
     return [target for target in targets if target.launcher == launcher and target.holder is not None]
@@ -55,7 +56,7 @@ def _target_of(box: RankBox) -> RankTarget:
         holder=None if box.reader is None else box.reader.holder(),
         start_ticks=box.process.start_ticks if box.process else None,
         pid=identity.pid,
-        launcher=(identity.launcher_pid, identity.launcher_start),
+        launcher=ProcessKey(identity.launcher_pid, identity.launcher_start),
         max_restarts=identity.max_restarts,
         world_size=identity.world_size,
     )

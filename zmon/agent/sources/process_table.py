@@ -15,7 +15,7 @@ from pathlib import Path
 
 from zmon.agent.sources.freezer import is_frozen
 from zmon.agent.sources.reading import text_of
-from zmon.process import ProcessId, ProcessStat, process_id, process_stat
+from zmon.process import ProcessId, ProcessKey, ProcessStat, process_id, process_stat
 from zmon.scaling.peaks import processors_name
 
 _MAX_AGE_SECONDS = 1.0
@@ -44,22 +44,19 @@ class ProcessTable:
         """Return the process that has this pid now; None if there is none or it is hidden."""
         return process_id(pid, self._proc)
 
-    def stat_of(self, process: ProcessId) -> ProcessStat | None:
+    def stat_of(self, process: ProcessId | ProcessKey) -> ProcessStat | None:
         """Return the state of this very process; None if it has ended."""
         stat = self.stat(process.pid)
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
-    def above(self, process: ProcessId) -> dict[tuple[int, int], int]:
-        """Return the ancestors of a process by pid and start, each with the start of its child on the way to it.
-
-        Starts are clock ticks after boot.
-        """
-        result: dict[tuple[int, int], int] = {}
+    def above(self, process: ProcessId) -> dict[ProcessKey, int]:
+        """Return the ancestors of a process, each with the start of its child on the way, in clock ticks after boot."""
+        result: dict[ProcessKey, int] = {}
         below = self.stat_of(process)
         while below is not None and below.parent > 1 and len(result) < _MAX_GENERATIONS:
             pid, started = below.parent, below.start_ticks
             if (below := self.stat(pid)) is not None:
-                result[pid, below.start_ticks] = started
+                result[ProcessKey(pid, below.start_ticks)] = started
         return result
 
     def is_frozen(self, pid: int, state: str) -> bool:

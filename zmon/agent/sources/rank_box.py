@@ -15,9 +15,10 @@ from zmon.agent.redaction import redacted_words
 from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.observed_silence import ObservedSilence
-from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
+from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_ends import RankEnds
-from zmon.agent.sources.started_ranks import Process, StartedRanks, latest_start_ns
+from zmon.agent.sources.rank_process import RankProcess
+from zmon.agent.sources.started_ranks import StartedRanks, latest_start_ns
 from zmon.box import layout
 from zmon.box.identity import Identity
 from zmon.box.layout import Collective
@@ -26,16 +27,14 @@ from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, fields_of_state, totals
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
-from zmon.process import ProcessId, ProcessStat
+from zmon.process import ProcessId, ProcessKey
 from zmon.schema.api import Suspicion
 from zmon.schema.measures import NS as _NS
 from zmon.schema.names import OPS, bounded_labels, first_job_id, word
-from zmon.schema.rank import FROZEN, STOPPED_STATES, EnteredCollective, InFlight, LastWords, RankState
+from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.row import row_of
 
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
-_SLOW_INTERVAL_NS = 1_000_000_000  # interval of /proc while the rank makes progress
-_STILL_NS = 500_000_000  # a rank that changed nothing for this long may be frozen; the check reads two more files
 
 
 class _Contents(NamedTuple):
@@ -79,16 +78,10 @@ class RankBox:
         self._host, self._clock, self._processes = host, clock, processes
         self.path = path
         self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
-        self.pid = 0  # in this PID namespace; 0 if the rank is gone or in another namespace
-        self.process: ProcessId | None = None  # None also if it is hidden from this user
         self.opened_at = clock()
         self._gone_at: int | None = None
         self._silence = ObservedSilence(self.opened_at)
-        self._stopped_at: int | None = None
-        self._blocked_at: int | None = None
-        self._stat: ProcessStat | None = None
-        self._stat_at = 0
-        self._process_state: str | None = None
+        self._process = RankProcess(processes)
         self._import_seconds: float | None = None
         self.started_ranks = StartedRanks()
         self._has_joined = False
@@ -109,7 +102,7 @@ class RankBox:
     def _open(self, reader: BoxReader) -> None:
         self.now: Now = reader.now()
         if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
-            launcher = (self.identity.launcher_pid, self.identity.launcher_start)
+            launcher = ProcessKey(self.identity.launcher_pid, self.identity.launcher_start)
             ends = RankEnds(holder, launcher if holder == self.identity.pid else None, self._processes)
             if reader.holder() == holder:  # else the rank has just ended, and its number may be another process's
                 self._ends = ends
@@ -118,8 +111,7 @@ class RankBox:
         self.refresh()
         if self._gone_at is not None:
             self._gone_at = self._last_sign_of_life(reader)  # it died before its box was opened
-        if self.process:
-            age_ns = ticks_to_ns(boot_ticks() - self.process.start_ticks)
+        if self.process is not None and (age_ns := self._process.age_ns) is not None:
             import_ns = age_ns - (self._clock() - self.identity.start_ns)
             self._import_seconds = import_ns * _NS if import_ns >= 0 else None  # a later process may hold the lock
             self.started_ranks.identify(self.process, self._processes)
@@ -151,14 +143,13 @@ class RankBox:
             stay = (self.now.activity_since - previous.activity_since) * _NS
             self._lease.leave(previous.activity, stay)
         holder = reader.holder()
-        if holder is None and self._ends is not None and self._lives_on():
+        if holder is None and self._ends is not None and self._process.has_called_exec():
             self._ends.note_exec()
-        self.pid = holder or 0
-        self.process = self._identify(reader, self.pid)
+        self._process.identify(reader, holder)
         if holder is None:
             self._note_death(reader, now_ns)
             return
-        self._refresh_process_state(now_ns, is_still=self.now == previous)
+        self._process.refresh(now_ns, self.now.since, is_still=self.now == previous)
         self._lease.update(reader, self.now.activity, now_ns)
         last_progress = self.now.step_since if self.now.activity == "train" else self.now.activity_since
         silence_seconds = self._silence.look(now_ns, last_progress) * _NS
@@ -167,23 +158,11 @@ class RankBox:
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence_seconds - lease)
 
     def _note_death(self, reader: BoxReader, now_ns: int) -> None:
-        self._gone_at, self._stat, self.overdue_seconds = now_ns, None, 0.0
-        self._stopped_at = self._blocked_at = self._process_state = None
+        self._gone_at = now_ns
+        self.overdue_seconds = 0.0
+        self._process.note_death()
         self.now = reader.now()  # its final state
         self._lease.learn(reader, self.now.activity, now_ns)
-
-    def _refresh_process_state(self, now_ns: int, is_still: bool) -> None:
-        """Look at the process of the rank, at once if its box has not changed: a rank that goes on is not stopped."""
-        may_be_stopped = is_still or self._stopped_at is not None or self._blocked_at is not None
-        if may_be_stopped or now_ns - self._stat_at >= _SLOW_INTERVAL_NS:
-            self._stat = self._processes.stat_of(self.process) if self.process else None
-            self._stat_at = now_ns
-        state = self._stat.state if self._stat else None
-        if state and now_ns - self.now.since >= _STILL_NS and self._processes.is_frozen(self.pid, state):
-            state = FROZEN
-        self._process_state = state
-        self._stopped_at = (self._stopped_at or now_ns) if state in STOPPED_STATES else None
-        self._blocked_at = (self._blocked_at or now_ns) if state == "D" else None
 
     def _may_await_start(self, silence_seconds: float) -> bool:
         """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
@@ -199,6 +178,16 @@ class RankBox:
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
 
     @property
+    def process(self) -> ProcessId | None:
+        """The process of the rank; None if it is gone, in another PID namespace, or hidden from this user."""
+        return self._process.id
+
+    @property
+    def pid(self) -> int:
+        """Its pid in this PID namespace; 0 if the rank is gone or in another namespace."""
+        return self._process.pid
+
+    @property
     def has_joined(self) -> bool:
         """True once the rank has joined a process group."""
         if not self._has_joined and self.reader is not None:
@@ -210,7 +199,7 @@ class RankBox:
         """True if the rank was done and has ended."""
         return not self.alive and self.now.activity == "done"
 
-    def note_started(self, newest: Mapping[Process, int], unfinished: Collection[Process]) -> None:
+    def note_started(self, newest: Mapping[ProcessKey, int], unfinished: Collection[ProcessKey]) -> None:
         """Note the ranks that this rank has started (zmon/agent/sources/started_ranks.py)."""
         self.started_ranks.note(newest, unfinished, self.now, self._clock())
 
@@ -223,21 +212,6 @@ class RankBox:
     def activity(self) -> str:
         """The activity of the rank; `done` while it only waits for the ranks of another job that it has started."""
         return "done" if self.is_superseded else self.now.activity
-
-    def _lives_on(self) -> bool:
-        """Return True if the process that held the lock goes on: it has called exec, which closed the box.
-
-        A process that ends lets go of its files only after the kernel has marked it (kernel/exit.c, do_exit).
-        """
-        stat = self._processes.stat_of(self.process) if self.process is not None else None
-        return stat is not None and not stat.is_exiting
-
-    def _identify(self, reader: BoxReader, pid: int) -> ProcessId | None:
-        """Return the process that holds the lock of the box; None if it is not known."""
-        if self.process is not None and self.process.pid == pid:
-            return self.process
-        process = self._processes.identify(pid) if pid else None
-        return process if reader.holder() == pid else None  # it held the lock before and after the lookup
 
     @property
     def lease_seconds(self) -> float | None:
@@ -263,7 +237,7 @@ class RankBox:
         if self._gone_at is not None:
             fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
             reason = "exited" if fresh and self.activity != "done" else None
-        elif self._stopped_at is not None:
+        elif self._process.stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
             reason = "overdue"
@@ -316,10 +290,10 @@ class RankBox:
             launcher=f"{identity.launcher_pid}@{identity.launcher_start}",
             labels=bounded_labels(identity.labels),
             alive=self.alive,
-            process_state=self._process_state,
+            process_state=self._process.state,
             exit_status=self._ends.status if self._ends else None,
             gone_seconds=_seconds_since(self._gone_at, now_ns),
-            stopped_seconds=_seconds_since(self._stopped_at, now_ns),
+            stopped_seconds=_seconds_since(self._process.stopped_at, now_ns),
             activity=self.activity,
             activity_seconds=(now_ns - now.activity_since) * _NS,
             phase=now.phase,
@@ -337,8 +311,8 @@ class RankBox:
             report=dict(contents.report),
             not_finite_since=contents.not_finite_since,
             last_words=words,
-            resident_bytes=self._stat.resident_bytes if self._stat else None,
-            blocked_seconds=_seconds_since(self._blocked_at, now_ns),
+            resident_bytes=self._process.resident_bytes,
+            blocked_seconds=_seconds_since(self._process.blocked_at, now_ns),
             import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,

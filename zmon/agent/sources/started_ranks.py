@@ -16,9 +16,8 @@ from typing import NamedTuple, Protocol
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.box.identity import Identity
 from zmon.box.reader import Now
-from zmon.process import ProcessId
+from zmon.process import ProcessId, ProcessKey
 
-Process = tuple[int, int]  # its number, and its start in clock ticks after boot
 _TICK_NS = ticks_to_ns(1)  # the kernel rounds the start of a process down to a tick
 
 
@@ -33,7 +32,7 @@ class Rank(Protocol):
     def has_joined(self) -> bool: ...
     @property
     def has_finished(self) -> bool: ...
-    def note_started(self, newest: Mapping[Process, int], unfinished: Collection[Process]) -> None: ...
+    def note_started(self, newest: Mapping[ProcessKey, int], unfinished: Collection[ProcessKey]) -> None: ...
 
 
 class _Newest(NamedTuple):
@@ -48,17 +47,17 @@ class StartedRanks:
     """The processes above one rank, and the ranks that it has started itself."""
 
     def __init__(self) -> None:
-        self.above: dict[Process, int] = {}  # see ProcessTable.above
-        self.process: Process = 0, 0  # of the rank; zeros: unknown
+        self.above: dict[ProcessKey, int] = {}  # see ProcessTable.above
+        self.process = ProcessKey(0, 0)  # of the rank; zeros: unknown
         self._newest: _Newest | None = None
         self._all_finished = False
 
     def identify(self, process: ProcessId, processes: ProcessTable) -> None:
         """Look up the processes above the rank, while it lives."""
-        self.process = process.pid, process.start_ticks
+        self.process = process.key
         self.above = processes.above(process)
 
-    def note(self, newest: Mapping[Process, int], unfinished: Collection[Process], now: Now, now_ns: int) -> None:
+    def note(self, newest: Mapping[ProcessKey, int], unfinished: Collection[ProcessKey], now: Now, now_ns: int) -> None:
         """Note the newest process that the rank has started.
 
         `newest`: the start of that process, by process above a rank. `unfinished`: the processes above ranks that have
