@@ -42,8 +42,8 @@ class RankProcess:
         self.pid = holder or 0
         if self.id is not None and self.id.pid == self.pid:
             return
-        found = self._processes.identify(self.pid) if self.pid else None
-        self.id = found if reader.holder() == self.pid else None  # it held the lock before and after the lookup
+        process = self._processes.identify(self.pid) if self.pid else None
+        self.id = process if reader.holder() == self.pid else None  # it held the lock before and after the lookup
 
     def refresh(self, now_ns: int, changed_at: int, is_still: bool) -> None:
         """Look at its state, at once if its box `is_still`: a rank that goes on is not stopped.
