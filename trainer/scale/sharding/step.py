@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Loads
+from trainer.scale.sharding.cost import PER_SECOND, Load, Loads
 from trainer.scale.sharding.workload import Array, Machine, Workload
 
 ALL_TO_ALLS = 3
@@ -22,7 +22,7 @@ ALL_TO_ALLS = 3
 class Step:
     """The network of a job and the samples of its ranks.
 
-    Loads are (…, LOADS, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
+    Loads are (…, L, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
     received.
     """
 
@@ -47,22 +47,17 @@ class Step:
     def seconds(self, loads: Loads) -> Array:
         """Return the seconds of a step (…, R): lookups, updates, all-reduce of copies, and the all-to-alls."""
         ids, pooled, gradients = np.moveaxis(self.exchanges(loads), -2, 0)
-        seconds: Array = loads[..., WORK, :] / PER_SECOND + (ids + pooled + gradients)
+        seconds: Array = loads[..., Load.WORK, :] / PER_SECOND + (ids + pooled + gradients)
         return seconds
 
     def exchanges(self, loads: Loads) -> Array:
         """Return the seconds of the three all-to-alls (…, 3, R)."""
         return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.sample_seconds(loads))
 
-    def sent(self, loads: Loads) -> Array:
-        """Return the bytes of a rank in the all-to-alls (3, R), including what it sends to itself."""
-        sent, _ = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
-        return sent
-
-    def received(self, loads: Loads) -> Array:
-        """Return the bytes that a rank receives in the all-to-alls (3, R), including those from itself."""
-        _, received = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
-        return received
+    def sent_and_received(self, loads: Loads) -> tuple[Array, Array]:
+        """Return the bytes that a rank sends and receives in the all-to-alls (3, R), including those to itself."""
+        sample_bytes = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
+        return self._directions(loads[:ALL_TO_ALLS].astype(np.float64), sample_bytes)
 
     def within_hosts(self, loads: Loads) -> Array:
         """Return the bytes that a rank sends to other ranks of its host in the all-to-alls (3, R)."""
@@ -90,13 +85,8 @@ class Step:
 
     def _by_reach(self, loads: Loads) -> tuple[Loads, Loads]:
         """Return the bytes that shards exchange with the samples of all ranks, and of their rails only (3, R)."""
-        to_rail = self.vector_bytes * loads[RAIL]
+        to_rail = self.vector_bytes * loads[Load.RAIL]
         return loads[:ALL_TO_ALLS] - to_rail, to_rail
-
-    def _by_samples(self, loads: Loads) -> Array:
-        """Return the bytes that the samples of a rank exchange with all shards (3, R)."""
-        by_samples: Array = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
-        return by_samples
 
     def _totals(self, exchanged: Loads) -> tuple[Loads, Loads]:
         """Return the bytes of all shards of a rank's host, and of all shards (…, 3, R or 1)."""
@@ -106,5 +96,5 @@ class Step:
     def _directions(self, shard_bytes: Array, sample_bytes: Array) -> tuple[Array, Array]:
         """Return what is sent and received: ids and gradients go from samples to shards, pooled vectors back."""
         sent, received = sample_bytes.copy(), shard_bytes.copy()
-        sent[POOLED], received[POOLED] = shard_bytes[POOLED], sample_bytes[POOLED]
+        sent[Load.POOLED], received[Load.POOLED] = shard_bytes[Load.POOLED], sample_bytes[Load.POOLED]
         return sent, received
