@@ -18,7 +18,7 @@ import torch.distributed.checkpoint as dcp
 
 from trainer.checkpoint import NOT_FINITE, not_finite
 from trainer.errors import CheckpointError, require
-from trainer.faults import raised_on_all_ranks
+from trainer.faults import same_error_on_all_ranks
 from trainer.scale.checkpoint import folder
 from trainer.scale.checkpoint.coordinator import Coordinator, new_store
 from trainer.scale.checkpoint.reader import Streams, read_table
@@ -74,7 +74,7 @@ class Checkpoints:
         self._newest: int | None = None  # the step of the last save or load
         self._thread: Thread | None = None
         self._error: CheckpointError | None = None
-        with raised_on_all_ranks():
+        with same_error_on_all_ranks():
             files_under(config.key_file)  # a key that is missing is an error now, not at the first save
         self._writer = Writer(self.folder, config.key_file, state, self.coordinator)
         num_deleted = self._on_rank_0("cannot use", folder.tidy)
