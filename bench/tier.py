@@ -86,7 +86,7 @@ def _run(arguments: argparse.Namespace, pooling: int, memory: int, limit: int | 
 def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
     """Train as one rank, and print the figures of the steps after the warm-up."""
     from trainer import loop
-    from trainer.batch import Loaded, shares
+    from trainer.batch import StepBatch, shares
     from trainer.keys import apply_changes
     from trainer.loader import Loader
     from trainer.scale.presets import demo
@@ -115,7 +115,7 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
         for number in range(WARM_UP_LOOKUPS):
             share = shares(size, world.size)[world.rank]
             batch = warm_up_source.batch(10**6 + number, share.start, share.size)
-            run.trainer.tables.lookup(run.trainer.exchange.send_ids(Loaded(0, size, batch)).wait())
+            run.trainer.tables.lookup(run.trainer.exchange.send_ids(StepBatch(0, size, batch)).wait())
     times = []
     reads = []
     begin = 0.0
@@ -129,10 +129,10 @@ def _job(pooling: int, memory: int, steps: int, folder: str) -> None:
                 reads.append(_read_bytes() - read)
             if number == WARM_UP:
                 first_read = _read_bytes()
-                first_missing = sum(kernel.missing for kernel in on_disk)
+                first_missing = sum(kernel.rows_from_disk for kernel in on_disk)
             begin = time.perf_counter()
             read = _read_bytes()
-    missing = sum(kernel.missing for kernel in on_disk) - first_missing
+    missing = sum(kernel.rows_from_disk for kernel in on_disk) - first_missing
     needed = missing * (DIM + 1) * 4
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}
     if memory:
