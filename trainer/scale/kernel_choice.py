@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 
@@ -31,8 +32,8 @@ def open_kernel(
     return TorchKernel(optimizer, shape, precision, device)
 
 
-def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return "torch" or "fbgemm". Raises ConfigError if "fbgemm" is requested and unavailable.
+def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> Literal["torch", "fbgemm"]:
+    """Return the kernel for a value of `embedding.kernel`. Raises ConfigError if it is "fbgemm" and unavailable.
 
     `auto` means torch on a CPU, where either may be faster (docs/dependencies.md), and FBGEMM on a GPU if it works. A
     run replaces `fastest` by the kernel that it measured (fastest_kernel.py); otherwise `fastest` means `auto`.
