@@ -41,8 +41,8 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> Lit
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
         return "torch"
-    unavailable = _unavailable(dim, dtype, device)
-    reason = unavailable or _broken(dim, device)
+    unavailable = _why_unavailable(dim, dtype, device)
+    reason = unavailable or _why_broken(dim, device)
     if reason is None:
         return "fbgemm"
     if requested:
@@ -52,7 +52,7 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> Lit
     return "torch"
 
 
-def _unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
+def _why_unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
     """Return the reason that FBGEMM does not support this configuration or is not installed, or None."""
     if dtype != torch.float32:
         return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
@@ -63,7 +63,7 @@ def _unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | No
     return None
 
 
-def _broken(dim: int, device: torch.device) -> str | None:
+def _why_broken(dim: int, device: torch.device) -> str | None:
     """Return the reason that the installed FBGEMM does not work, or None.
 
     A trial update detects an FBGEMM that was built for another torch or without GPU support.
