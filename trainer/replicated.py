@@ -69,7 +69,7 @@ class ReplicatedTables:
             same_width.update(part.view_as(same_width.weight), learning_rate)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield each table with views of its weight (rows, D) and its optimizer state (rows,)."""
+        """Yield each table with views of its weight (rows, D) and its optimizer state (rows, …)."""
         return chain.from_iterable(same_width.parts() for same_width in self._by_width.values())
 
 

@@ -98,7 +98,7 @@ class Trainer:
         self.flat = FlatParameters(self.model, len(Sums._fields), self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(optimizer, self.flat.parameter)
         self.work = StepWork(config, self.model, device)
-        self._autocast = config.train.computes_in_bfloat16(device.type)
+        self._uses_autocast = config.train.computes_in_bfloat16(device.type)
 
     def step(
         self, batch: NextBatch, rate_factor: float, batches: Iterator[StepBatch], must_stop: bool = False
@@ -130,7 +130,7 @@ class Trainer:
                 pooled_exchange.wait()
 
             zmon.phase("forward")
-            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._uses_autocast):
                 bottom = self.model.bottom(samples.dense.to(self.dtype))  # while the pooled vectors are in flight
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
                 logits = self.model.top(bottom, self.exchange.arrivals.by_sample(pooled))
@@ -176,7 +176,7 @@ class Trainer:
             vectors = self.tables.lookup(self.exchange.send_ids(step_batch).wait())
             pooled_exchange = self.exchange.send_pooled(vectors, step_batch)
             replicated_vectors = self.replicated.lookup(self.replicated.bags(step_batch.batch))
-            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._uses_autocast):
                 bottom = self.model.bottom(step_batch.batch.dense.to(self.dtype))
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors)
                 return self.model.top(bottom, self.exchange.arrivals.by_sample(pooled)).to(self.dtype)

@@ -1,6 +1,6 @@
-"""The sharding plan of a run: from a file, or chosen by the planner for this configuration and these hosts.
+"""The sharding plan of a run, from a file or chosen by the planner, and the job that a dry run plans.
 
-All ranks must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
+All ranks of a run must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
 """
 
 import resource
