@@ -80,7 +80,7 @@ def options_of(
 
 def _option(kind: str, layout: Layout, step: Step) -> Option:
     shards, fixed = decisive_loads(layout.shard_loads), decisive_loads(layout.fixed_loads)
-    per_byte = step.per_byte[0] * PER_SECOND  # ranks differ only where samples or hosts are uneven
+    per_byte = step.byte_seconds[0] * PER_SECOND  # ranks differ only where samples or hosts are uneven
     times = np.rint(shards[:ALL_TO_ALLS].sum(axis=0) * per_byte).astype(np.int64) + shards[Load.WORK]
     return Option(
         kind=kind,
@@ -111,7 +111,7 @@ def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
     The first one is the mean of all ranks. The second one is a rank that has, beside its part of the tables that are on
     all ranks, only the longest shard. Its samples exchange data with all shards.
     """
-    per_byte = float(step.per_byte[0])
+    per_byte = float(step.byte_seconds[0])
     on_all = [option for option in selected if option.is_on_all_ranks]
     mean_loads = sum((option.mean_loads for option in selected), np.zeros(NUM_DECISIVE))
     sample_seconds = mean_loads[:ALL_TO_ALLS] * per_byte

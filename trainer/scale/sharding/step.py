@@ -22,8 +22,7 @@ ALL_TO_ALLS = 3
 class Step:
     """The network of a job and the samples of its ranks.
 
-    Loads are (…, L, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
-    received.
+    Loads are (…, L, R), for R ranks. Seconds, and the bytes sent and received, need the first four rows only.
     """
 
     def __init__(self, workload: Workload, machine: Machine) -> None:
@@ -31,18 +30,19 @@ class Step:
         samples = np.array(workload.samples)
         self.host = ranks // machine.ranks_per_host  # of each rank
         self.first_ranks = ranks[:: machine.ranks_per_host]  # of each host
-        self.near = 1 / machine.network_bandwidth  # seconds per byte to a rank of the same host
-        self.far = machine.ranks_per_host / machine.host_bandwidth  # seconds per byte to a rank of another host
+        self.near_byte_seconds = 1 / machine.network_bandwidth  # to a rank of the same host
+        self.far_byte_seconds = machine.ranks_per_host / machine.host_bandwidth  # to a rank of another host
         total = max(1, sum(workload.samples))
         self.share = samples / total  # of the samples of a step, on each rank
         self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
         self.position = ranks % machine.ranks_per_host  # in its host; ranks with the same position form a rail
         rail_samples = np.bincount(self.position, samples)[self.position]
         self.rail_share = samples / np.maximum(1, rail_samples)  # of the samples of its rail, on each rank
-        # for each all-to-all, the bytes of a number in a vector
+        # of each all-to-all, the bytes of a number in a vector
         self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])
-        # seconds per byte that a shard exchanges with the samples of all ranks
-        self.per_byte = self.near * (self.host_share - self.share) + self.far * (1 - self.host_share)
+        # seconds of a byte that a shard exchanges with the samples of all ranks
+        near_seconds = self.near_byte_seconds * (self.host_share - self.share)
+        self.byte_seconds = near_seconds + self.far_byte_seconds * (1 - self.host_share)
 
     def seconds(self, loads: Loads) -> Array:
         """Return the seconds of a step (…, R): lookups, updates, all-reduce of copies, and the all-to-alls."""
@@ -52,7 +52,7 @@ class Step:
 
     def exchanges(self, loads: Loads) -> Array:
         """Return the seconds of the three all-to-alls (…, 3, R)."""
-        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.sample_seconds(loads))
+        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.byte_seconds, self.sample_seconds(loads))
 
     def sent_and_received(self, loads: Loads) -> tuple[Array, Array]:
         """Return the bytes that a rank sends and receives in the all-to-alls (3, R), including those to itself."""
@@ -80,7 +80,8 @@ class Step:
         """Return the seconds of the bytes that the samples of a rank exchange with shards on other ranks (…, 3, R)."""
         exchanged = loads[..., :ALL_TO_ALLS, :]
         host_bytes, total_bytes = self._totals(exchanged)
-        seconds: Array = self.share * (self.near * (host_bytes - exchanged) + self.far * (total_bytes - host_bytes))
+        near_seconds = self.near_byte_seconds * (host_bytes - exchanged)
+        seconds: Array = self.share * (near_seconds + self.far_byte_seconds * (total_bytes - host_bytes))
         return seconds
 
     def _by_reach(self, loads: Loads) -> tuple[Loads, Loads]:

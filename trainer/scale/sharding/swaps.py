@@ -26,15 +26,15 @@ class _Ranks:
 
     def __init__(self, assignment: Assignment, step: Step, limits: Limits) -> None:
         loads = assignment.loads
-        self.per_byte, self.limits = step.per_byte[:, None], limits
-        self.shares = (step.share * step.near)[:, None]
+        self.byte_seconds, self.limits = step.byte_seconds[:, None], limits
+        self.shares = (step.share * step.near_byte_seconds)[:, None]
         self.sample_seconds = step.sample_seconds(loads).T + self.shares * loads[:ALL_TO_ALLS].T
 
     def seconds(self, loads: NDArray[np.int64], ranks: NDArray[np.int64] | slice | int) -> Array:
         """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
         exchanged = loads[..., :ALL_TO_ALLS]
         exchange = np.maximum(
-            exchanged * self.per_byte[ranks], self.sample_seconds[ranks] - exchanged * self.shares[ranks]
+            exchanged * self.byte_seconds[ranks], self.sample_seconds[ranks] - exchanged * self.shares[ranks]
         )
         excess = np.maximum(loads[..., MEMORY:] - self.limits.rooms, 0).sum(axis=-1)
         seconds: Array = loads[..., Load.WORK] / PER_SECOND + excess * _PENALTY
