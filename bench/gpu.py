@@ -18,7 +18,7 @@ from bench.dlrm import RepeatingSource, Shape
 from bench.floor import work_of
 from bench.rows import PERCENT, Row, lines, parser_of
 from trainer import loop
-from trainer.batch import Batch, Loaded
+from trainer.batch import Batch, StepBatch
 from trainer.loader import Extent, Loader
 from trainer.scale.planning import plan
 from trainer.train import Trainer
@@ -68,15 +68,15 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
         yield Row("step", seconds * 1e3, "ms")
         batch = trainer.load(batches)
         assert batch is not None
-        yield from _measure_rows(trainer, batch.loaded, work.lookup + work.update, ceiling, steps, clock)
-        yield from _measure_products(trainer, batch.loaded.batch, work.operations, ceiling, steps, clock)
+        yield from _measure_rows(trainer, batch.step_batch, work.lookup + work.update, ceiling, steps, clock)
+        yield from _measure_products(trainer, batch.step_batch.batch, work.operations, ceiling, steps, clock)
 
 
 def _measure_rows(
-    trainer: Trainer, loaded: Loaded, traffic: int, ceiling: Ceiling, steps: int, clock: Clock
+    trainer: Trainer, step_batch: StepBatch, traffic: int, ceiling: Ceiling, steps: int, clock: Clock
 ) -> Iterator[Row]:
     """Measure lookup and exact update: bytes read and written per second, and their ratio to a copy."""
-    bags = trainer.exchange.send_ids(loaded).wait()
+    bags = trainer.exchange.send_ids(step_batch).wait()
     gradients = [torch.zeros_like(vectors) for vectors in trainer.tables.lookup(bags)]
 
     def look_up_and_update() -> None:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from bench.dlrm import DENSE_FEATURES, Shape
-from trainer.batch import Batch, Loaded
+from trainer.batch import Batch, StepBatch
 
 
 class PlainDlrm(nn.Module):
@@ -50,7 +50,7 @@ class PlainDlrm(nn.Module):
 class PlainTrainer:
     """Trains the model with DDP. The process group must exist."""
 
-    def __init__(self, shape: Shape, batches: Iterator[Loaded]) -> None:
+    def __init__(self, shape: Shape, batches: Iterator[StepBatch]) -> None:
         torch.manual_seed(1)
         self._batches = batches
         plain = PlainDlrm(shape)

@@ -73,7 +73,7 @@ def _print_plan(num_tables: int, num_ranks: int, name: str) -> None:
         next(
             option
             for option in options_of({placement.kind: KINDS[placement.kind]}, table, workload, machine, step)
-            if placement.ranks in option.choices
+            if placement.ranks in option.groups
         )
         for table, placement in zip(workload.tables, plan.tables, strict=True)
     ]

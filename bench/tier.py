@@ -130,14 +130,14 @@ def _job(pooling: int, cache_bytes: int, steps: int, folder: str) -> None:
         results = loop.steps(run.trainer, batches)
         for _ in range(_WARM_UP_STEPS):
             next(results).sums.numbers()
-        missing_before = sum(kernel.missing for kernel in on_disk)
+        missing_before = sum(kernel.rows_from_disk for kernel in on_disk)
         for _ in range(steps):
             read_before = _read_bytes()
             begin = time.perf_counter()
             next(results).sums.numbers()  # waits until the step is done
             times.append(time.perf_counter() - begin)
             read_bytes.append(_read_bytes() - read_before)
-        num_missing = sum(kernel.missing for kernel in on_disk) - missing_before
+        num_missing = sum(kernel.rows_from_disk for kernel in on_disk) - missing_before
     figures = {"step": statistics.median(times), "plan": run.plan.predicted[world.rank].memory_bytes}
     if on_disk:
         figures |= {
@@ -152,7 +152,7 @@ def _job(pooling: int, cache_bytes: int, steps: int, folder: str) -> None:
 
 def _fill_caches(run: Run) -> None:
     """Look up rows until the caches are full."""
-    from trainer.batch import Loaded, shares
+    from trainer.batch import StepBatch, shares
     from trainer.keys import apply_changes
     from trainer.scale.run import open_source
 
@@ -164,7 +164,7 @@ def _fill_caches(run: Run) -> None:
     share = shares(global_batch, world.size)[world.rank]
     for number in range(_WARM_UP_LOOKUPS):
         batch = source.batch(_WARM_UP_BATCH + number, share.start, share.size)
-        trainer.tables.lookup(trainer.exchange.send_ids(Loaded(0, global_batch, batch)).wait())
+        trainer.tables.lookup(trainer.exchange.send_ids(StepBatch(0, global_batch, batch)).wait())
 
 
 def _read_bytes() -> int:

@@ -26,7 +26,7 @@ from bench.dlrm import RepeatingSource, Shape
 from bench.floor import copies, products, work_of
 from bench.plain_dlrm import PlainTrainer
 from trainer import loop
-from trainer.batch import Loaded
+from trainer.batch import StepBatch
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.registry import WEIGHT_TYPES
@@ -126,7 +126,7 @@ def in_turns(
     return seconds, cpu_seconds
 
 
-def batches_of(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[Loaded]:
+def batches_of(shape: Shape, source: RepeatingSource, world: World, depth: int) -> Iterator[StepBatch]:
     """Return the batches of this rank, without end."""
     return Loader(source, Extent.of_steps(None, shape.global_batch), world.rank, world.size, depth)
 

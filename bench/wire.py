@@ -25,7 +25,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from bench.rows import NORMAL_QUANTILE, PERCENT, parser_of, table_line
-from trainer.batch import Loaded, shares
+from trainer.batch import StepBatch, shares
 from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
@@ -127,7 +127,7 @@ def train(config: RunConfig, world: World, held_out: int) -> Result:
     total = torch.zeros(4, dtype=torch.float64)
     for number in range(held_out):
         batch = source.held_out().batch(number, share.start, share.size)
-        logits = trainer.predict(Loaded(number, EVALUATION_BATCH, batch)).double()
+        logits = trainer.predict(StepBatch(number, EVALUATION_BATCH, batch)).double()
         losses.append(F.binary_cross_entropy_with_logits(logits, batch.labels.double(), reduction="none"))
         total += sums(logits, batch.labels)
     dist.all_reduce(total)

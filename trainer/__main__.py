@@ -11,7 +11,7 @@ import torch.distributed as dist
 
 import zmon
 from trainer.errors import TrainerError
-from trainer.keys import configured
+from trainer.keys import apply_options
 from trainer.scale.config import RunConfig
 from trainer.scale.planning import check
 from trainer.scale.presets import PRESETS
@@ -55,7 +55,7 @@ def configure(
         changes.append({"criteo": {"strict": True}})
     if resume is not None:
         changes.append({"checkpoint": {"resume": resume}})
-    return configured(PRESETS[preset](), config, assignments, changes)
+    return apply_options(PRESETS[preset](), config, assignments, changes)
 
 
 def main() -> None:

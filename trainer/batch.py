@@ -37,7 +37,7 @@ def to_device(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Loaded:
+class StepBatch:
     """The global batch of one step, of which this rank has read its share."""
 
     step: int

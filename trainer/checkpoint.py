@@ -20,7 +20,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainer.errors import CheckpointError
-from trainer.faults import raised_on_all_ranks
+from trainer.faults import same_error_on_all_ranks
 from trainer.quality import RunningQuality
 from trainer.train import Trainer
 from trainer.world import World
@@ -135,7 +135,7 @@ class PlainCheckpoints:
 @contextmanager
 def _errors_on_all_ranks(failure: str) -> Iterator[None]:
     """Raise an error of one rank on all ranks, as CheckpointError."""
-    with raised_on_all_ranks():
+    with same_error_on_all_ranks():
         try:
             yield
         except (OSError, KeyError, RuntimeError, EOFError, UnpicklingError) as error:  # the last two: a damaged file

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainer.all_to_all import PRECISIONS, AllToAll
-from trainer.batch import Loaded, shares, to_device
+from trainer.batch import StepBatch, shares, to_device
 from trainer.errors import require
 from trainer.id_exchange import IdExchange
 from trainer.registry import HOST_SUMS
@@ -58,35 +58,35 @@ class Exchange:
         """
         self.wire = wire
         self._world = world
-        self._groups = groups_of(shards, world.size)  # of each rank
-        self.groups = self._groups[world.rank]  # of this rank
+        self._all_groups = groups_of(shards, world.size)  # of each rank
+        self.groups = self._all_groups[world.rank]  # of this rank
         self._router = Router(shards)
         self._row_offsets = self._router.row_offsets(world.rank)
         # A GPU must not wait for the sizes of its all-to-alls, so the CPUs exchange them.
-        self._cpus = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
-        sums_on_hosts = any(shard.merge is Merge.HOST for shard in shards)
-        self._host = HOST_SUMS[Merge.HOST](shards, world) if sums_on_hosts else None
-        partners = [[rank for rank in range(world.size) if self._meet(group, rank)] for group in self.groups]
+        self._cpu_ranks = dist.new_group(backend="gloo") if world.device.type == "cuda" else None
+        needs_host_sums = any(shard.merge is Merge.HOST for shard in shards)
+        self._host_sums = HOST_SUMS[Merge.HOST](shards, world) if needs_host_sums else None
+        partners = [[rank for rank in range(world.size) if self._is_partner(group, rank)] for group in self.groups]
         self._departures = Departures(self.groups, partners)
-        sources = [[group for group in groups if self._meet(group, world.rank)] for groups in self._groups]
+        sources = [[group for group in groups if self._is_partner(group, world.rank)] for groups in self._all_groups]
         self.arrivals = Arrivals(sources, replicated, dims, world.device)
         self._no_vectors = torch.empty(0, dtype=dtype, device=world.device)
 
-    def send_ids(self, loaded: Loaded) -> IdExchange:
+    def send_ids(self, step_batch: StepBatch) -> IdExchange:
         """Start to send the ids of a batch to the ranks that hold their rows."""
-        routed, samples = self._router.route(loaded.batch), self._samples(loaded)
+        routed, samples = self._router.route(step_batch.batch), self._samples(step_batch)
         row_offsets = None
         if self._row_offsets is not None:  # each bag to receive gets the offset of its local shard
             by_rank = [self._row_offsets.repeat_interleave(size) for size in samples]
             row_offsets = to_device(torch.cat(by_rank), self._world.device)
-        return IdExchange(routed, self._groups, self._world, samples, row_offsets, self._cpus)
+        return IdExchange(routed, self._all_groups, self._world, samples, row_offsets, self._cpu_ranks)
 
-    def send_pooled(self, vectors: Sequence[Tensor], loaded: Loaded) -> AllToAll:
+    def send_pooled(self, vectors: Sequence[Tensor], step_batch: StepBatch) -> AllToAll:
         """Start to send the pooled vectors (G, D) of each local group, for `merge` on the rank of the samples."""
-        samples = self._samples(loaded)
-        if self._host is not None:
+        samples = self._samples(step_batch)
+        if self._host_sums is not None:
             vectors = [
-                self._host.reduce(bag_sums, len(group.units), samples) if group.merge is Merge.HOST else bag_sums
+                self._host_sums.reduce(bag_sums, len(group.units), samples) if group.merge is Merge.HOST else bag_sums
                 for group, bag_sums in zip(self.groups, vectors, strict=True)
             ]
         flat = self._departures.flatten(vectors, samples, self._no_vectors)
@@ -97,30 +97,32 @@ class Exchange:
         """Wait for the pooled vectors. Return the vectors of all tables in order: (F, B, D), or (B, sum of all D)."""
         return self.arrivals.merge(pooled.wait(), replicated)
 
-    def send_gradients(self, gradient: Tensor, loaded: Loaded) -> AllToAll:
+    def send_gradients(self, gradient: Tensor, step_batch: StepBatch) -> AllToAll:
         """Start to send the gradients of the pooled vectors to the ranks of the shards.
 
         They are multiplied by the global batch: the gradients of a mean over it are too small for half precision.
         """
-        samples, precision = self._samples(loaded), PRECISIONS[self.wire.backward]
+        samples, precision = self._samples(step_batch), PRECISIONS[self.wire.backward]
         to_send, to_receive = self.arrivals.sizes(samples[self._world.rank]), self._departures.sizes(samples)
-        return AllToAll(gradient, to_send, to_receive, precision, float(loaded.global_batch))
+        return AllToAll(gradient, to_send, to_receive, precision, float(step_batch.global_batch))
 
-    def by_group(self, gradients: AllToAll, loaded: Loaded) -> list[Tensor]:
+    def by_group(self, gradients: AllToAll, step_batch: StepBatch) -> list[Tensor]:
         """Wait for the gradients of the pooled vectors. Return the gradients (G, D) of each local group."""
-        samples = self._samples(loaded)
+        samples = self._samples(step_batch)
         by_group = self._departures.by_group(gradients.wait(), samples)
-        if self._host is None:
+        if self._host_sums is None:
             return by_group
         return [
-            self._host.gather(gradient, len(group.units), samples) if group.merge is Merge.HOST else gradient
+            self._host_sums.gather(gradient, len(group.units), samples) if group.merge is Merge.HOST else gradient
             for group, gradient in zip(self.groups, by_group, strict=True)
         ]
 
-    def _meet(self, group: Group, rank: int) -> bool:
+    def _is_partner(self, group: Group, rank: int) -> bool:
         """Return True if a group exchanges vectors with the samples of a rank."""
-        return self._host is None or group.merge is not Merge.HOST or self._host.meets(group.shards[0], rank)
+        if self._host_sums is None or group.merge is not Merge.HOST:
+            return True
+        return self._host_sums.is_partner(group.shards[0], rank)
 
-    def _samples(self, loaded: Loaded) -> list[int]:
+    def _samples(self, step_batch: StepBatch) -> list[int]:
         """Return the number of samples of each rank."""
-        return [share.size for share in shares(loaded.global_batch, self._world.size)]
+        return [share.size for share in shares(step_batch.global_batch, self._world.size)]

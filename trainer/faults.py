@@ -78,7 +78,7 @@ def raise_on_all_ranks(fault: TrainerError | None) -> None:
 
 
 @contextmanager
-def raised_on_all_ranks() -> Iterator[None]:
+def same_error_on_all_ranks() -> Iterator[None]:
     """Raise an error of one rank on all ranks. All ranks must enter together.
 
     Inside, a rank must not communicate after a point at which another rank may have raised its error.

@@ -49,12 +49,12 @@ class FlatParameters:
         for parameter, values, gradient in zip(parameters, slices, gradients, strict=True):
             parameter.data = values.copy_(parameter.data.flatten()).view_as(parameter)
             parameter.grad = gradient.view_as(parameter)  # backward adds to an existing gradient in place
-        self._overlapped = overlap.gradients
+        self._overlaps = overlap.gradients
         bucket_of = _assign_buckets(sizes, ceil(overlap.bucket_bytes / self._all.element_size()))
         self._buckets = self._all.split(np.bincount(bucket_of, weights=sizes).astype(np.int64).tolist())
         self._pieces_per_bucket: list[int] = np.bincount(bucket_of).tolist()
-        self._num_missing = list(self._pieces_per_bucket)  # pieces of each bucket that are not complete in this step
-        self._works: list[dist.Work | None] = []  # the all-reduces of this step
+        self._num_incomplete = list(self._pieces_per_bucket)  # pieces of each bucket, in this step
+        self._all_reduces: list[dist.Work | None] = []  # of this step
         self._sums_bucket, self._replicated_bucket, *parameter_buckets = bucket_of
         for parameter, bucket in zip(parameters, parameter_buckets, strict=True):
             parameter.register_post_accumulate_grad_hook(lambda _, bucket=bucket: self._complete(bucket))
@@ -63,8 +63,8 @@ class FlatParameters:
         """Set all gradients to zero and copy the sums. To be called before backward."""
         self._all.zero_()
         self.sums.copy_(sums)
-        self._num_missing = list(self._pieces_per_bucket)
-        self._works = []
+        self._num_incomplete = list(self._pieces_per_bucket)
+        self._all_reduces = []
         self._complete(self._sums_bucket)
 
     def replicated_ready(self) -> None:
@@ -73,17 +73,17 @@ class FlatParameters:
 
     def wait(self) -> None:
         """Wait until all gradients and sums are all-reduced."""
-        if not self._overlapped:
-            self._works = [dist.all_reduce(self._all, async_op=True)]
-        for work in self._works:
-            if work is not None:
-                work.wait()
+        if not self._overlaps:
+            self._all_reduces = [dist.all_reduce(self._all, async_op=True)]
+        for all_reduce in self._all_reduces:
+            if all_reduce is not None:
+                all_reduce.wait()
 
     def _complete(self, bucket: int) -> None:
         """Count one more complete piece of a bucket. The last one starts the all-reduce of the bucket."""
-        self._num_missing[bucket] -= 1
-        if self._overlapped and self._num_missing[bucket] == 0:
-            self._works.append(dist.all_reduce(self._buckets[bucket], async_op=True))
+        self._num_incomplete[bucket] -= 1
+        if self._overlaps and self._num_incomplete[bucket] == 0:
+            self._all_reduces.append(dist.all_reduce(self._buckets[bucket], async_op=True))
 
 
 def _assign_buckets(sizes: list[int], min_elements: int) -> list[int]:

@@ -25,32 +25,33 @@ class IdExchange:
         world: World,
         samples: Sequence[int],
         row_offsets: Tensor | None,
-        cpus: dist.ProcessGroup | None,
+        cpu_ranks: dist.ProcessGroup | None,
     ) -> None:
         """`groups` has the groups of each rank, `samples` has the number of samples of each rank.
 
-        `row_offsets` (G,) are added to the rows of each bag to receive. `cpus` is the process group that exchanges the
-        row counts. Without it, the row counts are sums of the lengths received.
+        `row_offsets` (G,) are added to the rows of each bag to receive. `cpu_ranks` is the process group that exchanges
+        the row counts. Without it, the row counts are sums of the lengths received.
         """
-        shards_per_group = [[len(group.shards) for group in rank_groups] for rank_groups in groups]
-        local_shards = shards_per_group[world.rank]
-        self._rows = to_device(routed.rows, world.device)
+        local_groups = groups[world.rank]
+        num_shards = [sum(len(group.shards) for group in groups_of_rank) for groups_of_rank in groups]  # of each rank
+        self._rows_to_send = to_device(routed.rows, world.device)
+        self._row_counts_to_send = routed.num_rows  # by rank, then by group
         self._row_offsets = row_offsets
-        self._num_local_groups = len(local_shards)
-        self._num_groups = [len(rank_groups) for rank_groups in groups]  # of each rank
-        self._num_counts = [self._num_local_groups] * len(samples)  # row counts that this rank receives from each rank
+        self._num_local_groups = len(local_groups)
+        self._num_counts_to_send = [len(groups_of_rank) for groups_of_rank in groups]
+        self._num_counts_to_receive = [len(local_groups)] * len(samples)
         # By rank of the samples, then by local group: a rank sends one bag for each shard and sample.
-        self._bags_to_receive = [num_shards * size for size in samples for num_shards in local_shards]
-        self._row_counts_to_send = routed.num_rows
+        self._num_bags_to_receive = [len(group.shards) * size for size in samples for group in local_groups]
         self._row_counts_exchange: AllToAll | None = None
-        if cpus is not None:
-            self._row_counts_exchange = AllToAll(routed.num_rows, self._num_groups, self._num_counts, group=cpus)
-        lengths_to_send = [sum(num_shards) * samples[world.rank] for num_shards in shards_per_group]
-        lengths_to_receive = [sum(local_shards) * size for size in samples]
+        if cpu_ranks is not None:
+            to_send, to_receive = self._num_counts_to_send, self._num_counts_to_receive
+            self._row_counts_exchange = AllToAll(routed.num_rows, to_send, to_receive, group=cpu_ranks)
+        lengths_to_send = [number * samples[world.rank] for number in num_shards]
+        lengths_to_receive = [num_shards[world.rank] * size for size in samples]
         self._lengths_exchange = AllToAll(to_device(routed.lengths, world.device), lengths_to_send, lengths_to_receive)
-        self._rows_exchange: AllToAll | None = None
-        self._lengths: Tensor  # of the bags received, set by `send_rows`
-        self._row_counts: list[int]  # of the bags received, by rank, then by local group; set by `send_rows`
+        self._rows_exchange: AllToAll | None = None  # set by `send_rows`
+        self._lengths: Tensor = routed.lengths[:0]  # of the bags received, set by `send_rows`
+        self._row_counts: list[int] = []  # of rows to receive, by rank, then by local group; set by `send_rows`
         self._bags: list[Bags] | None = None  # set by `wait`
 
     def send_rows(self) -> None:
@@ -61,10 +62,10 @@ class IdExchange:
         if self._row_counts_exchange is not None:
             self._row_counts = self._row_counts_exchange.wait().tolist()
         else:
-            self._row_counts = [int(lengths.sum()) for lengths in self._lengths.split(self._bags_to_receive)]
-        to_send = _sum_runs(self._row_counts_to_send.tolist(), self._num_groups)
-        to_receive = _sum_runs(self._row_counts, self._num_counts)
-        self._rows_exchange = AllToAll(self._rows, to_send, to_receive)
+            self._row_counts = [int(lengths.sum()) for lengths in self._lengths.split(self._num_bags_to_receive)]
+        to_send = _sum_runs(self._row_counts_to_send.tolist(), self._num_counts_to_send)
+        to_receive = _sum_runs(self._row_counts, self._num_counts_to_receive)
+        self._rows_exchange = AllToAll(self._rows_to_send, to_send, to_receive)
 
     def wait(self) -> list[Bags]:
         """Wait for the bags that all ranks look up in each local group. A second call returns the same bags."""
@@ -82,7 +83,7 @@ class IdExchange:
         num_groups = self._num_local_groups
         if num_groups <= 1:
             return [bags][:num_groups]
-        rows, lengths = bags.rows.split(self._row_counts), bags.lengths.split(self._bags_to_receive)
+        rows, lengths = bags.rows.split(self._row_counts), bags.lengths.split(self._num_bags_to_receive)
         return [Bags(torch.cat(rows[i::num_groups]), torch.cat(lengths[i::num_groups])) for i in range(num_groups)]
 
 

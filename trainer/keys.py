@@ -1,7 +1,8 @@
 """Applies changes to a preset: first a YAML file, then --set a.b=c.
 
-This module only assigns values to fields. The dataclasses check them. Raises ConfigError. Each value is the text as it
-is written, which is read as the type of its field: YAML itself would read the folder 2024_11_29 as a number.
+This module only assigns values to fields; the dataclasses check them. A value is kept as the text that was written,
+until the type of its field is known: YAML itself would read the folder 2024_11_29 as a number. All errors are
+ConfigError.
 """
 
 import re
@@ -50,8 +51,8 @@ def read_file(path: str) -> dict[str, Any]:
 
 def parse_assignment(assignment: str) -> dict[str, Any]:
     """Parse `a.b=c` into nested keys and a value; c is read as YAML, so [1, 2] is a list."""
-    key, equals, text = assignment.partition("=")
-    if not equals or not key:
+    key, equals_sign, text = assignment.partition("=")
+    if not equals_sign or not key:
         raise ConfigError(f"--set {assignment} is invalid", "it is not KEY=VALUE", "Write --set train.steps=100")
     try:
         value = yaml.load(text, _TextLoader) if text else ""
@@ -64,12 +65,12 @@ def parse_assignment(assignment: str) -> dict[str, Any]:
     return change
 
 
-def configured(
-    preset: C, config: str | None, assignments: Iterable[str], options: Iterable[Mapping[str, Any]] = ()
+def apply_options(
+    preset: C, file: str | None, assignments: Iterable[str], other_options: Iterable[Mapping[str, Any]] = ()
 ) -> C:
     """Return a preset with the changes of a file, then of `--set a.b=c`, then of other options."""
-    changes = [read_file(config)] if config is not None else []
-    return apply_changes(preset, [*changes, *map(parse_assignment, assignments), *options])
+    changes = [read_file(file)] if file is not None else []
+    return apply_changes(preset, [*changes, *map(parse_assignment, assignments), *other_options])
 
 
 def apply_changes(config: C, changes: Iterable[Mapping[str, Any]]) -> C:
@@ -80,11 +81,12 @@ def apply_changes(config: C, changes: Iterable[Mapping[str, Any]]) -> C:
     merged: dict[str, Any] = {}
     for change in changes:
         merged = _merge(merged, change)
-    changed: C = _change(config, merged, prefix="")
-    return changed
+    result: C = _change(config, merged, prefix="")
+    return result
 
 
 def _merge(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any]:
+    """Return nested values, of which the later ones override the others key by key."""
     merged = dict(values)
     for name, value in later.items():
         old = merged.get(name)
@@ -94,13 +96,13 @@ def _merge(values: Mapping[str, Any], later: Mapping[str, Any]) -> dict[str, Any
 
 def _change(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
     """Return a section, or the whole configuration, with the named fields replaced and checked again."""
-    kinds = get_type_hints(type(section))
+    types = get_type_hints(type(section))
     new = {}
     for name, value in values.items():
         key = f"{prefix}{name}"
-        if name not in kinds:
+        if name not in types:
             raise ConfigError(f"there is no key {key}", "it is misspelt", f"Use {_nearest(key, section, prefix)}")
-        new[name] = _convert(value, getattr(section, name), kinds[name], key)
+        new[name] = _convert(value, getattr(section, name), types[name], key)
     return replace(section, **new)
 
 
@@ -110,12 +112,13 @@ def _nearest(key: str, section: Any, prefix: str) -> str:
     name = key.removeprefix(prefix)
     similar = [candidate for candidate in valid if candidate.rpartition(".")[2] == name]
     similar += get_close_matches(key, valid, n=3)
-    return " or ".join(dict.fromkeys(similar)) or "one of " + ", ".join(
-        f"{prefix}{field.name}" for field in fields(section)
-    )
+    if similar:
+        return " or ".join(dict.fromkeys(similar))
+    return "one of " + ", ".join(f"{prefix}{field.name}" for field in fields(section))
 
 
 def _keys(section: Any, prefix: str) -> Iterable[str]:
+    """Yield the keys of a section, and those of the sections in it."""
     for field in fields(section):
         value = getattr(section, field.name)
         if is_dataclass(value):
@@ -124,34 +127,33 @@ def _keys(section: Any, prefix: str) -> Iterable[str]:
             yield f"{prefix}{field.name}"
 
 
-def _convert(value: Any, old: Any, kind: Any, key: str) -> Any:
-    """Convert a value to the type of its field."""
+def _convert(value: Any, old: Any, field_type: Any, key: str) -> Any:
+    """Convert a value to the type of its field, whose value so far is `old`."""
     if is_dataclass(old):
         require(isinstance(value, Mapping), key, repr(value), "a section of keys")
         return _change(old, value, f"{key}.")
-    choices = get_args(kind) if isinstance(kind, UnionType) else (kind,)
-    for choice in choices:
+    types = get_args(field_type) if isinstance(field_type, UnionType) else (field_type,)
+    for candidate in types:
         with suppress(ValueError, LookupError, OverflowError):
-            return _as_type(choice, value)
-    raise ConfigError(
-        f"{key} is {value!r}", f"it must be {' or '.join(map(_type_name, choices))}", f"Change it with --set {key}=…"
-    )
+            return _as_type(candidate, value)
+    must = " or ".join(map(_type_name, types))
+    raise ConfigError(f"{key} is {value!r}", f"it must be {must}", f"Change it with --set {key}=…")
 
 
-def _as_type(kind: Any, value: Any) -> Any:
-    """Return the value as this type. Raises ValueError or LookupError if it is not of the type."""
-    if get_origin(kind) is tuple and isinstance(value, list):
-        return tuple(_as_type(get_args(kind)[0], item) for item in value)
-    if isinstance(value, str) and kind in _READERS:
-        return _READERS[kind](value)
-    if kind is float and type(value) is int:
+def _as_type(target: Any, value: Any) -> Any:
+    """Return the value as the target type. Raises ValueError, LookupError or OverflowError if it is not of the type."""
+    if get_origin(target) is tuple and isinstance(value, list):
+        return tuple(_as_type(get_args(target)[0], item) for item in value)
+    if isinstance(value, str) and target in _READERS:
+        return _READERS[target](value)
+    if target is float and type(value) is int:
         return float(value)
-    if type(value) is not kind:
+    if type(value) is not target:
         raise ValueError
     return value
 
 
-def _type_name(kind: Any) -> str:
-    if get_origin(kind) is tuple:
-        return f"a list of {'whole ' if get_args(kind)[0] is int else ''}numbers"
-    return _TYPE_NAMES[kind]
+def _type_name(field_type: Any) -> str:
+    if get_origin(field_type) is tuple:
+        return f"a list of {'whole ' if get_args(field_type)[0] is int else ''}numbers"
+    return _TYPE_NAMES[field_type]

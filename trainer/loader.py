@@ -11,7 +11,7 @@ from itertools import count
 from queue import SimpleQueue
 from typing import Protocol, Self
 
-from trainer.batch import Batch, Loaded, shares
+from trainer.batch import Batch, StepBatch, shares
 
 CLOSE_SECONDS = 5  # `close` waits this long for the batch being read, because a source may hang
 
@@ -74,7 +74,7 @@ class Loader:
         self._batches = _batches(source, extent, rank, num_ranks, first)
         self._end: BaseException | None = None
         self._room = threading.Semaphore(depth)
-        self._ready: SimpleQueue[Loaded | BaseException] = SimpleQueue()
+        self._ready: SimpleQueue[StepBatch | BaseException] = SimpleQueue()
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
         if depth:
@@ -84,7 +84,7 @@ class Loader:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Loaded:
+    def __next__(self) -> StepBatch:
         if self._end is not None:
             raise self._end
         if self._thread is None:
@@ -119,8 +119,8 @@ class Loader:
             self._ready.put(end)
 
 
-def _batches(source: Source, extent: Extent, rank: int, num_ranks: int, first: int) -> Iterator[Loaded]:
+def _batches(source: Source, extent: Extent, rank: int, num_ranks: int, first: int) -> Iterator[StepBatch]:
     for step in extent.steps_from(first):
         size = extent.size(step)
         share = shares(size, num_ranks)[rank]
-        yield Loaded(step, size, source.batch(step, share.start, share.size))
+        yield StepBatch(step, size, source.batch(step, share.start, share.size))

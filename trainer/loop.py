@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Protocol
 
 import zmon
-from trainer.batch import Loaded
+from trainer.batch import StepBatch
 from trainer.errors import CheckpointError, TrainerError, TrainingError
 from trainer.faults import CheckedSource, raise_on_all_ranks
 from trainer.loader import Extent, Loader, Source
@@ -21,12 +21,12 @@ from trainer.train import StepResult, Trainer
 
 
 def steps(
-    trainer: Trainer, batches: Iterator[Loaded], must_stop: Callable[[], bool] = lambda: False
+    trainer: Trainer, batches: Iterator[StepBatch], must_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[StepResult]:
     """Train on all batches and yield the result of each step. `must_stop` is called before each step."""
     batch = trainer.load(batches)
     while batch is not None:
-        rate = rate_factor(trainer.config.schedule, batch.loaded.step)
+        rate = rate_factor(trainer.config.schedule, batch.step_batch.step)
         result, batch = trainer.step(batch, rate, batches, must_stop())
         yield result
 
@@ -43,9 +43,9 @@ def evaluate(trainer: Trainer, held_out: Source) -> Quality:
         extent = Extent.of_epochs(1, held_out.num_samples, global_batch)
     batches = Loader(held_out, extent, world.rank, world.size, depth=0)
     fault = None
-    for loaded in islice(batches, config.evaluation.batches):
-        predictions.add(trainer.predict(loaded), loaded.batch.labels.to(world.device))
-        fault = fault or loaded.batch.fault
+    for step_batch in islice(batches, config.evaluation.batches):
+        predictions.add(trainer.predict(step_batch), step_batch.batch.labels.to(world.device))
+        fault = fault or step_batch.batch.fault
     raise_on_all_ranks(fault)
     return predictions.quality()
 

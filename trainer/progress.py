@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Self, TextIO
+from typing import NamedTuple, Self, TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, ProgressColumn, TaskID, TextColumn
@@ -28,12 +28,20 @@ def terminal(rank: int) -> TextIO | None:
     return sys.stdout if usable else None
 
 
+class _Work(NamedTuple):
+    """The steps of the run so far."""
+
+    seconds: float  # without evaluations
+    steps: int
+    samples: int
+
+
 class Progress:
-    """Prints loss, quality and speed every `every` steps, or on a live line if it has a terminal."""
+    """Prints loss, quality and speed every `interval_steps`, or on a live line if it has a terminal."""
 
     def __init__(
         self,
-        every: int,
+        interval_steps: int,
         say: Callable[[str], None],
         last_step: int = 0,  # 0: unknown
         first_step: int = 0,  # above 0 after a resume
@@ -41,7 +49,7 @@ class Progress:
         clock: Callable[[], float] = time.perf_counter,
         note: Callable[[], str] = lambda: "",  # additional text for each line
     ) -> None:
-        self._every = every
+        self._interval_steps = interval_steps
         self._say = say
         self._clock = clock
         self._note = note
@@ -52,10 +60,7 @@ class Progress:
         self._quality: Quality | None = None
         self._start = clock()
         self._evaluation_seconds = 0.0
-        # When figures were printed last: the time, and the steps and samples until then
-        self._printed_at = self._start
-        self._printed_steps = first_step
-        self._printed_samples = 0
+        self._last_report = self._work_done()  # when figures were printed last
 
     def __enter__(self) -> Self:
         if self._live_line is not None:
@@ -72,14 +77,15 @@ class Progress:
         self._samples += samples
         self._quality = quality
         if self._live_line is None:
-            if self._steps_done % self._every == 0:
-                self._say(f"step {self._steps_done}  {self._figures()}")
-        elif self._clock() - self._printed_at >= REFRESH_SECONDS or self._steps_done == self._last_step:
-            self._live_line.draw(self._steps_done, self._figures())
+            if self._steps_done % self._interval_steps == 0:
+                self._say(f"step {self._steps_done}  {self._next_report()}")
+            return
+        seconds = self._work_done().seconds - self._last_report.seconds
+        if seconds >= REFRESH_SECONDS or self._steps_done == self._last_step:
+            self._live_line.draw(self._steps_done, self._next_report())
 
     def print_evaluation(self, quality: Quality, seconds: float) -> None:
         """Print the result of an evaluation. The time of the evaluation does not count as time of steps."""
-        self._printed_at += seconds
         self._evaluation_seconds += seconds
         label = f"evaluation of {quality.samples:,} samples in {seconds:.1f} s"
         self._say(
@@ -88,24 +94,30 @@ class Progress:
 
     def summary(self, lifetime: Quality) -> str:
         """Return the last line of a run; `lifetime` is the quality of all steps."""
-        steps, seconds = self._steps_done - self._first_step, self._clock() - self._start
-        line = f"finished {steps} steps in {seconds:.1f} s"
+        work = self._work_done()
+        steps = work.steps - self._first_step
+        line = f"finished {steps} steps in {work.seconds + self._evaluation_seconds:.1f} s"
         if self._quality is None:
             return line
-        speed = _speed(self._samples, steps, seconds - self._evaluation_seconds)
+        speed = _speed(work.samples, steps, work.seconds)
         return f"{line}: {_losses(self._quality)}  {speed}  over all steps: {_losses(lifetime)}"
 
-    def _figures(self) -> str:
-        """Return loss, speed and calibration since the last call."""
+    def _work_done(self) -> _Work:
+        seconds = self._clock() - self._start - self._evaluation_seconds
+        return _Work(seconds, self._steps_done, self._samples)
+
+    def _next_report(self) -> str:
+        """Return loss, speed and calibration of the steps since the last call."""
         assert self._quality is not None
-        now, steps = self._clock(), self._steps_done - self._printed_steps
-        speed = _speed(self._samples - self._printed_samples, steps, now - self._printed_at)
-        figures = _losses(self._quality), speed, _calibration(self._quality), self._note()
-        text = "  ".join(filter(None, figures))
+        before, now = self._last_report, self._work_done()
+        self._last_report = now
+        steps, seconds = now.steps - before.steps, now.seconds - before.seconds
+        speed = _speed(now.samples - before.samples, steps, seconds)
+        parts = _losses(self._quality), speed, _calibration(self._quality), self._note()
+        text = "  ".join(filter(None, parts))
         if self._last_step:
-            left = (self._last_step - self._steps_done) * (now - self._printed_at) / steps
-            text += f"  {timedelta(seconds=round(left))} left"
-        self._printed_at, self._printed_steps, self._printed_samples = now, self._steps_done, self._samples
+            seconds_left = (self._last_step - self._steps_done) * seconds / steps
+            text += f"  {timedelta(seconds=round(seconds_left))} left"
         return text
 
 
@@ -129,8 +141,8 @@ class _LiveLine:
         self._bar.start()
         self._console.show_cursor(True)  # because a rank that is killed could not restore the cursor
 
-    def draw(self, number: int, figures: str) -> None:
-        self._bar.update(self._task, completed=number, description=figures, refresh=True)
+    def draw(self, steps_done: int, report: str) -> None:
+        self._bar.update(self._task, completed=steps_done, description=report, refresh=True)
 
     def stop(self) -> None:
         self._bar.stop()

@@ -1,7 +1,7 @@
-"""The kinds of sharding and the kernels that a configuration may name, and what divided tables need.
+"""The extensions of the core: kinds of sharding, kernels, types of weights, and exchanges inside a step.
 
-The core has two kinds and one kernel. `trainer/scale/__init__.py` registers the others. Importing this file does not
-import torch, so that a dry run works without torch.
+The core itself has two kinds and one kernel; `trainer/scale/__init__.py` registers the others. Importing this file does
+not import torch, so that a dry run works without torch.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ if TYPE_CHECKING:
     from trainer.optimizers import OptimizerConfig
     from trainer.world import World
 
-    OpenKernel = Callable[[OptimizerConfig, tuple[int, int], Precision, torch.device], Kernel]
+    Shape = tuple[int, int]  # rows, D
+    OpenKernel = Callable[[OptimizerConfig, Shape, Precision, torch.device], Kernel]
+    # (type of computation, seed, shards, device) → how the weights of these shards are stored
     OpenWeightType = Callable[[torch.dtype, int, Group, torch.device], Precision]
-    Weights = Sequence[tuple[tuple[int, int], Precision]]  # rows, D
+    Weights = Sequence[tuple[Shape, Precision]]  # of each group
+    # (bytes of memory, folder, optimizer, weights, device) → kernels of the groups that do not fit, by index
     OpenTier = Callable[[int, str, OptimizerConfig, Weights, torch.device], Mapping[int, TorchKernel]]
 
 
 class HostSums(Protocol):
     """The sums of vectors inside a host, for shards of `Merge.HOST`."""
 
-    def meets(self, shard: Shard, rank: int) -> bool:
+    def is_partner(self, shard: Shard, rank: int) -> bool:
         """Return True if the rank of a shard exchanges vectors with the samples of `rank`."""
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
@@ -46,15 +49,13 @@ class Moments(Protocol):
 
 
 class MomentsInFlight(Protocol):
-    """The squares on their way."""
+    """The squares of a step, on their way between the ranks."""
 
     def wait(self) -> list[Tensor]:
         """Wait for the squares of all ranks and return the mean squares (rows,) of each local table."""
 
 
-def _torch_kernel(
-    optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
-) -> Kernel:
+def _torch_kernel(optimizer: OptimizerConfig, shape: Shape, precision: Precision, device: torch.device) -> Kernel:
     from trainer.kernel import TorchKernel
 
     return TorchKernel(optimizer, shape, precision, device)
@@ -62,7 +63,8 @@ def _torch_kernel(
 
 KINDS: dict[str, Kind] = {kind.name: kind for kind in (TableWise(), DataParallel())}
 KERNELS: dict[str, OpenKernel] = {"auto": _torch_kernel, "torch": _torch_kernel}  # by embedding.kernel
-WEIGHT_TYPES: dict[str, OpenWeightType] = {}  # of embedding.dtype, if it is not that of computation
-TIERS: dict[str, OpenTier] = {}  # kernels of the groups that do not fit into memory, by their number
+# The core has none of these:
+WEIGHT_TYPES: dict[str, OpenWeightType] = {}  # by embedding.dtype
+TIERS: dict[str, OpenTier] = {}  # `file`, for embedding.memory
 HOST_SUMS: dict[Merge, Callable[[Sequence[Shard], World], HostSums]] = {}
 MOMENTS: dict[Merge, Callable[[Sequence[Shard], Sequence[int], World, torch.dtype], Moments]] = {}

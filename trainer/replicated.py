@@ -32,13 +32,13 @@ class ReplicatedTables:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        by_width: dict[int, dict[int, int]] = {}
+        rows_by_width: dict[int, dict[int, int]] = {}
         for table in tables:
-            by_width.setdefault(config.dims[table], {})[table] = config.rows[table]
+            rows_by_width.setdefault(config.dims[table], {})[table] = config.rows[table]
         self._by_width = {
-            width: _TablesOfWidth(width, rows, optimizer, dtype, device) for width, rows in by_width.items()
+            width: _TablesOfWidth(width, rows, optimizer, dtype, device) for width, rows in rows_by_width.items()
         }
-        self._sizes = [tables.weight.numel() for tables in self._by_width.values()]
+        self._sizes = [same_width.weight.numel() for same_width in self._by_width.values()]
         for table, weight, _state in self.parts():
             num_rows, width = weight.shape
             whole = Shard(table, rank=0, first_row=0, num_rows=num_rows, num_columns=width)
@@ -52,25 +52,25 @@ class ReplicatedTables:
     def bags(self, batch: Batch) -> dict[int, Bags]:
         """Return the bags of these samples, by number of columns, then by table, then by sample."""
         ids = batch.ids.split(batch.lengths.sum(dim=1).tolist()) if self._by_width else ()
-        return {width: tables.bags(batch, ids) for width, tables in self._by_width.items()}
+        return {width: same_width.bags(batch, ids) for width, same_width in self._by_width.items()}
 
     def lookup(self, bags: dict[int, Bags]) -> dict[int, Tensor]:
         """Return the sum of the rows of each bag (E · B, D), by number of columns."""
-        return {width: tables.lookup(bags[width]) for width, tables in self._by_width.items()}
+        return {width: same_width.lookup(bags[width]) for width, same_width in self._by_width.items()}
 
-    def gradient(self, bags: dict[int, Bags], gradient: dict[int, Tensor], out: Tensor) -> None:
-        """Write the gradient of all weights into `out`, given the gradients of the bags' sums (E · B, D)."""
-        for (width, tables), part in zip(self._by_width.items(), out.split(self._sizes), strict=True):
-            tables.gradient(bags[width], gradient[width], part.view_as(tables.weight))
+    def write_gradient(self, bags: dict[int, Bags], bag_gradients: dict[int, Tensor], gradient: Tensor) -> None:
+        """Write the gradient of all weights into `gradient`, given the gradients of the bags' sums (E · B, D)."""
+        for (width, same_width), part in zip(self._by_width.items(), gradient.split(self._sizes), strict=True):
+            same_width.write_gradient(bags[width], bag_gradients[width], part.view_as(same_width.weight))
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
         """Update all rows, given the gradient of all weights for the global batch."""
-        for tables, part in zip(self._by_width.values(), gradient.split(self._sizes), strict=True):
-            tables.update(part.view_as(tables.weight), learning_rate)
+        for same_width, part in zip(self._by_width.values(), gradient.split(self._sizes), strict=True):
+            same_width.update(part.view_as(same_width.weight), learning_rate)
 
     def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
-        """Yield each table with views of its weight (rows, D) and its optimizer state (rows,)."""
-        return chain.from_iterable(tables.parts() for tables in self._by_width.values())
+        """Yield each table with views of its weight (rows, D) and its optimizer state (rows, …)."""
+        return chain.from_iterable(same_width.parts() for same_width in self._by_width.values())
 
 
 class _TablesOfWidth:
@@ -97,8 +97,8 @@ class _TablesOfWidth:
     def lookup(self, bags: Bags) -> Tensor:
         return sums(self.weight, bags.rows, bags.offsets)
 
-    def gradient(self, bags: Bags, gradient: Tensor, out: Tensor) -> None:
-        out.zero_().index_add_(0, bags.rows, gradient[bags.bag_of_row])
+    def write_gradient(self, bags: Bags, bag_gradients: Tensor, gradient: Tensor) -> None:
+        gradient.zero_().index_add_(0, bags.rows, bag_gradients[bags.bag_of_row])
 
     def update(self, gradient: Tensor, learning_rate: float) -> None:
         self.weight.add_(self._rule(RowUpdate(self.state, None, gradient), learning_rate, self._epsilon))

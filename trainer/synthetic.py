@@ -6,7 +6,7 @@ of the global batch.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -61,6 +61,24 @@ def _of_tables(key: str, value: Any, num_tables: int) -> NDArray[Any]:
     return np.broadcast_to(values, num_tables)
 
 
+class _Zipf(NamedTuple):
+    """The distribution of the ids of a table: the continuous form of Zipf's law.
+
+    The k-th most popular id has the share ∫ x^-exponent dx from k + 1 to k + 2. The inverse is a formula.
+    """
+
+    rows: int
+    exponent: float
+
+    def ids(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return ids in 0 … rows - 1. Popular ids are scattered over the table, as with hashed categories."""
+        power = 1 - self.exponent
+        x = (1 + uniform * ((self.rows + 1.0) ** power - 1)) ** (1 / power)  # in [1, rows + 1)
+        popularity = np.minimum(x.astype(np.int64), self.rows) - 1  # rounding can reach rows + 1
+        scattered: NDArray[np.int64] = popularity * SCATTER % self.rows
+        return scattered
+
+
 class Synthetic:
     """A source whose samples are a pure function of seed, step and position in the global batch.
 
@@ -75,15 +93,13 @@ class Synthetic:
         exponents, self.shortest, longest = config.of_tables(len(rows))
         self.arguments = config, rows, dense_features, seed
         self.seed, self.stream = seed, stream
-        self.zipf = [  # for each feature: rows, scale and power for _zipf
-            (num_rows, (num_rows + 1.0) ** (1 - exponent) - 1, 1 / (1 - exponent))
-            for num_rows, exponent in zip(rows, exponents.tolist(), strict=True)
-        ]
+        self.zipf = [_Zipf(*table) for table in zip(rows, exponents.tolist(), strict=True)]
         self.num_lengths = longest - self.shortest + 1  # possible lengths of a bag
         # The random words of a sample: for its dense features, the lengths of its bags, its label, and its ids.
         self.part_ends = np.cumsum([dense_features, len(rows), 1, longest.sum()])
         self.bag_ends = np.cumsum(longest)[:-1]  # within the words for ids
-        self.blocks = -(-int(self.part_ends[-1]) // 8)  # of a sample; Philox counts blocks of eight words of 32 bits
+        # Philox counts blocks of eight words of 32 bits.
+        self.blocks_per_sample = -(-int(self.part_ends[-1]) // 8)
 
         hidden = np.random.default_rng([seed, 3])  # 3: a stream that no other generator uses
         self.dense_weights = hidden.normal(0, DENSE_SIGNAL / dense_features**0.5, dense_features)
@@ -105,7 +121,7 @@ class Synthetic:
         ids, signals = [], []
         for feature, for_bags in enumerate(np.split(for_ids, self.bag_ends, axis=1)):
             is_used = np.arange(for_bags.shape[1]) < lengths[feature, :, None]
-            ids.append(self._zipf(_uniform(for_bags[is_used]), feature))
+            ids.append(self.zipf[feature].ids(_uniform(for_bags[is_used])))
             signals.append(self.id_weights[feature].take(ids[-1] % HIDDEN_WEIGHTS))
         sample = np.repeat(np.tile(np.arange(size), len(lengths)), lengths.reshape(-1))  # the sample of each id
         logits = BIAS + np.bincount(sample, np.concatenate(signals), minlength=size)
@@ -122,21 +138,9 @@ class Synthetic:
         """Return the random 32-bit words of these samples, one row per sample."""
         key = np.array([self.seed, step], dtype=np.uint64)
         generator = np.random.Philox(counter=[0, 0, 0, self.stream], key=key)
-        generator.advance(start * self.blocks)
-        words = generator.random_raw(size * self.blocks * 4)
-        return words.view(np.uint32).reshape(size, self.blocks * 8)
-
-    def _zipf(self, uniform: NDArray[np.float64], feature: int) -> NDArray[np.int64]:
-        """Return ids in 0 … rows - 1. The k-th most popular id has the share ∫ x^-exponent dx from k + 1 to k + 2.
-
-        This is the continuous form of Zipf's law. Its inverse is a formula, so no feature needs a table. Popular ids
-        are scattered over the table, as with hashed categories.
-        """
-        rows, scale, power = self.zipf[feature]
-        x = (1 + uniform * scale) ** power  # in [1, rows + 1)
-        popularity = np.minimum(x.astype(np.int64), rows) - 1  # rounding can reach rows + 1
-        scattered: NDArray[np.int64] = popularity * SCATTER % rows
-        return scattered
+        generator.advance(start * self.blocks_per_sample)
+        words = generator.random_raw(size * self.blocks_per_sample * 4)
+        return words.view(np.uint32).reshape(size, self.blocks_per_sample * 8)
 
 
 def _uniform(words: NDArray[np.uint32]) -> NDArray[np.float64]:

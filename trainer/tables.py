@@ -119,7 +119,7 @@ class ShardedTables:
                 shared.apply(rows, learning_rate, mean_squares)
 
     def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
-        """Yield each shard with its weight (rows, D) and its optimizer state (rows,): views, or copies from a disk."""
+        """Yield each shard, its weight (rows, D) and its optimizer state (rows, …): views, or copies from a disk."""
         for shard, kernel, first in self.locate():
             yield shard, *kernel.read(first, shard.num_rows)
 

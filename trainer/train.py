@@ -15,7 +15,7 @@ from torch import Tensor
 
 import zmon
 from trainer.all_to_all import AllToAll
-from trainer.batch import Loaded
+from trainer.batch import StepBatch
 from trainer.config import DTYPES, Config
 from trainer.dense import DenseModel
 from trainer.errors import DataError
@@ -72,7 +72,7 @@ class StepResult:
 class NextBatch:
     """The batch that the next step trains on."""
 
-    loaded: Loaded
+    step_batch: StepBatch
     ids: IdExchange | None = None  # its ids, if this rank has begun to send them
 
 
@@ -97,43 +97,44 @@ class Trainer:
         self.model = DenseModel(config.model, dims, seed, self.dtype).to(device)
         self.flat = FlatParameters(self.model, len(Sums._fields), self.replicated.num_weights, config.overlap)
         self.optimizer = DenseOptimizer(optimizer, self.flat.parameter)
-        self.work = StepWork(config, device)
-        self._autocast = config.train.computes_in_bfloat16(device.type)
+        self.work = StepWork(config, self.model, device)
+        self._uses_autocast = config.train.computes_in_bfloat16(device.type)
 
     def step(
-        self, batch: NextBatch, rate_factor: float, batches: Iterator[Loaded], must_stop: bool = False
+        self, batch: NextBatch, rate_factor: float, batches: Iterator[StepBatch], must_stop: bool = False
     ) -> tuple[StepResult, NextBatch | None]:
-        """Train on a batch and load the next batch. Return None instead of a batch after the last one.
+        """Train on a batch and load the next one. Return the result, and the next batch or None after the last one.
 
         All learning rates are multiplied by `rate_factor`. `must_stop` tells all ranks that they must stop.
         Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in a group of local shards.
         The phase `embedding` covers the lookups until pooled vectors are sent; the update of the tables belongs to the
         phase `optimizer`, like every other update.
         """
-        overlap, optimizer, loaded = self.config.overlap, self.config.optimizer, batch.loaded
+        overlap, optimizer = self.config.overlap, self.config.optimizer
+        step_batch, samples = batch.step_batch, batch.step_batch.batch
         table_rate = rate_factor * optimizer.embedding_learning_rate
-        with zmon.step(loaded.step + 1):
+        with zmon.step(step_batch.step + 1):
             zmon.phase("data")
             next_batch = self.load(batches)
 
             zmon.phase("embedding")
-            bags = (batch.ids or self.exchange.send_ids(loaded)).wait()  # G bags of each group
+            bags = (batch.ids or self.exchange.send_ids(step_batch)).wait()  # G bags of each group
             if next_batch and overlap.ids:  # in flight while this batch is computed
-                next_batch = replace(next_batch, ids=self.exchange.send_ids(next_batch.loaded))
-            self.tables.begin(loaded.step, table_rate)
+                next_batch = replace(next_batch, ids=self.exchange.send_ids(next_batch.step_batch))
+            self.tables.begin(step_batch.step, table_rate)
             vectors = self.tables.lookup(bags)
-            pooled_exchange = self.exchange.send_pooled(vectors, loaded)
-            replicated_bags = self.replicated.bags(loaded.batch)
+            pooled_exchange = self.exchange.send_pooled(vectors, step_batch)
+            replicated_bags = self.replicated.bags(samples)
             replicated_vectors = self.replicated.lookup(replicated_bags)
             if not overlap.pooled:
                 pooled_exchange.wait()
 
             zmon.phase("forward")
-            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
-                bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))  # while the pooled vectors are in flight
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._uses_autocast):
+                bottom = self.model.bottom(samples.dense.to(self.dtype))  # while the pooled vectors are in flight
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors).requires_grad_()  # (F, B, D)
                 logits = self.model.top(bottom, self.exchange.arrivals.by_sample(pooled))
-            labels, logits = loaded.batch.labels.to(self.dtype), logits.to(self.dtype)
+            labels, logits = samples.labels.to(self.dtype), logits.to(self.dtype)
             log_loss = F.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
             if next_batch and next_batch.ids:
                 next_batch.ids.send_rows()
@@ -141,10 +142,10 @@ class Trainer:
                     self.tables.prefetch(next_batch.ids.wait())  # read while this batch is computed
 
             zmon.phase("backward")
-            stops = must_stop or loaded.batch.fault is not None
-            self.flat.begin(_sums(logits.detach(), labels, log_loss.detach(), stops))
-            pooled_gradients = PooledGradients(self, pooled, replicated_bags, loaded)
-            (log_loss / loaded.global_batch).backward()  # sends each gradient as soon as it is ready
+            must_stop = must_stop or samples.fault is not None
+            self.flat.begin(_sums(logits.detach(), labels, log_loss.detach(), must_stop))
+            pooled_gradients = PooledGradients(self, pooled, replicated_bags, step_batch)
+            (log_loss / step_batch.global_batch).backward()  # sends each gradient as soon as it is ready
 
             zmon.phase("optimizer")
             self.tables.update(bags, pooled_gradients.wait(), table_rate)
@@ -153,35 +154,35 @@ class Trainer:
             self.optimizer.step(rate_factor * optimizer.dense_learning_rate)
             self._report_work(len(labels), bags, replicated_bags)
         sums = SumsInFlight(self.flat.sums)
-        return StepResult(loaded.step, loaded.global_batch, sums, loaded.batch.fault), next_batch
+        return StepResult(step_batch.step, step_batch.global_batch, sums, samples.fault), next_batch
 
     def _report_work(self, samples: int, bags: Sequence[Bags], replicated_bags: Mapping[int, Bags]) -> None:
-        """Tell zmon the work of this step on this rank, given the bags of each group and of each width."""
+        """Tell zmon the work of this step on this rank, given the bags of each group, and of replicated tables."""
         widths = [*(group.width for group in self.exchange.groups), *replicated_bags]
-        lookups = [len(bags_of_width.rows) for bags_of_width in (*bags, *replicated_bags.values())]
-        numbers = sum(width * num_rows for width, num_rows in zip(widths, lookups, strict=True))
-        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, sum(lookups), numbers)
+        lookups = [len(same_width.rows) for same_width in (*bags, *replicated_bags.values())]
+        num_elements = sum(width * num_rows for width, num_rows in zip(widths, lookups, strict=True))
+        flops, traffic = self.work.flops(samples), self.work.memory_traffic(samples, sum(lookups), num_elements)
         zmon.work(samples=samples, lookups=sum(lookups), flops=flops, memory_traffic=traffic, dtype=self.work.dtype)
 
-    def load(self, batches: Iterator[Loaded]) -> NextBatch | None:
+    def load(self, batches: Iterator[StepBatch]) -> NextBatch | None:
         """Load the batch that the next step trains on. Return None after the last batch."""
-        loaded = next(batches, None)
-        return NextBatch(self._to_device(loaded)) if loaded else None
+        step_batch = next(batches, None)
+        return NextBatch(self._to_device(step_batch)) if step_batch else None
 
-    def predict(self, loaded: Loaded) -> Tensor:
+    def predict(self, step_batch: StepBatch) -> Tensor:
         """Return the logits (B,) of a batch without training on it. All ranks must call it together."""
-        loaded = self._to_device(loaded)
+        step_batch = self._to_device(step_batch)
         with torch.no_grad():
-            vectors = self.tables.lookup(self.exchange.send_ids(loaded).wait())
-            pooled_exchange = self.exchange.send_pooled(vectors, loaded)
-            replicated_vectors = self.replicated.lookup(self.replicated.bags(loaded.batch))
-            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._autocast):
-                bottom = self.model.bottom(loaded.batch.dense.to(self.dtype))
+            vectors = self.tables.lookup(self.exchange.send_ids(step_batch).wait())
+            pooled_exchange = self.exchange.send_pooled(vectors, step_batch)
+            replicated_vectors = self.replicated.lookup(self.replicated.bags(step_batch.batch))
+            with torch.autocast(self.world.device.type, torch.bfloat16, enabled=self._uses_autocast):
+                bottom = self.model.bottom(step_batch.batch.dense.to(self.dtype))
                 pooled = self.exchange.merge(pooled_exchange, replicated_vectors)
                 return self.model.top(bottom, self.exchange.arrivals.by_sample(pooled)).to(self.dtype)
 
-    def _to_device(self, loaded: Loaded) -> Loaded:
-        return replace(loaded, batch=loaded.batch.to(self.world.device))
+    def _to_device(self, step_batch: StepBatch) -> StepBatch:
+        return replace(step_batch, batch=step_batch.batch.to(self.world.device))
 
 
 def _sums(logits: Tensor, labels: Tensor, log_loss: Tensor, must_stop: bool) -> Tensor:
@@ -192,11 +193,11 @@ def _sums(logits: Tensor, labels: Tensor, log_loss: Tensor, must_stop: bool) -> 
 class PooledGradients:
     """The gradients of the pooled vectors, sent to the shards as soon as backward has computed them."""
 
-    def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: dict[int, Bags], loaded: Loaded) -> None:
+    def __init__(self, trainer: Trainer, pooled: Tensor, replicated_bags: dict[int, Bags], batch: StepBatch) -> None:
         self._trainer = trainer
         self._pooled = pooled
         self._replicated_bags = replicated_bags
-        self._loaded = loaded
+        self._batch = batch
         self._sent: AllToAll | None = None
         self._hook = pooled.register_post_accumulate_grad_hook(self._send) if trainer.config.overlap.gradients else None
 
@@ -207,12 +208,12 @@ class PooledGradients:
         if self._sent is None:
             self._send(self._pooled)
         assert self._sent is not None
-        return self._trainer.exchange.by_group(self._sent, self._loaded)
+        return self._trainer.exchange.by_group(self._sent, self._batch)
 
     def _send(self, pooled: Tensor) -> None:
         exchange, flat = self._trainer.exchange, self._trainer.flat
         assert pooled.grad is not None
         sharded, replicated = exchange.arrivals.split(pooled.grad)
-        self._sent = exchange.send_gradients(sharded, self._loaded)
-        self._trainer.replicated.gradient(self._replicated_bags, replicated, flat.replicated)
+        self._sent = exchange.send_gradients(sharded, self._batch)
+        self._trainer.replicated.write_gradient(self._replicated_bags, replicated, flat.replicated)
         flat.replicated_ready()

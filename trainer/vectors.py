@@ -23,7 +23,8 @@ class Departures:
         """`partners` has the ranks that exchange vectors with each group: all ranks, or some of them."""
         self._groups = groups
         self._partners = partners
-        self._pieces = sorted((rank, index) for index, ranks in enumerate(partners) for rank in ranks)  # as they travel
+        # The rank and the index of the group of each piece, in the order in which the pieces travel
+        self._pieces = sorted((rank, index) for index, ranks in enumerate(partners) for rank in ranks)
 
     def sizes(self, samples: Sequence[int]) -> list[int]:
         """Return how many numbers travel between this rank and each rank."""
@@ -75,9 +76,9 @@ class Arrivals:
         self._num_sharded = {width: len(units) for width, units in by_width.items()}
         for table in replicated:
             by_width.setdefault(dims[table], []).append(Unit(table, first_column=0, num_columns=dims[table]))
-        self._widths = {width: _Width(units, device) for width, units in by_width.items()}
-        self._units = sorted(unit for width in self._widths.values() for unit in width.units)
-        self._uniform = len(self._widths) == 1 and len(self._units) == len(dims)
+        self._widths = {width: _SameWidth(units, device) for width, units in by_width.items()}
+        self._units = sorted(unit for same_width in self._widths.values() for unit in same_width.units)
+        self._is_uniform = len(self._widths) == 1 and len(self._units) == len(dims)  # one unit for each table
 
     def sizes(self, num_samples: int) -> list[int]:
         """Return how many numbers each rank sends."""
@@ -90,30 +91,30 @@ class Arrivals:
         """
         sharded = self._by_width(flat)
         columns: dict[Unit, Tensor] = {}
-        for num_columns, width in self._widths.items():
-            sums = width.add_parts(_concatenate(sharded.get(num_columns), replicated.get(num_columns)))
-            if self._uniform:  # there is no other width
+        for width, same_width in self._widths.items():
+            sums = same_width.add_parts(_concatenate(sharded.get(width), replicated.get(width)))
+            if self._is_uniform:  # there is no other width
                 return sums
-            columns.update(zip(width.units, sums.unbind(), strict=True))
+            columns.update(zip(same_width.units, sums.unbind(), strict=True))
         return torch.cat([columns[unit] for unit in self._units], dim=1)
 
     def split(self, gradient: Tensor) -> tuple[Tensor, ByWidth]:
         """Split the gradient of the result of `merge`: as it travels to the shards, and for replicated tables."""
         columns: dict[Unit, Tensor] = {}
-        if not self._uniform:
+        if not self._is_uniform:
             by_unit = gradient.split([unit.num_columns for unit in self._units], dim=1)
             columns.update(zip(self._units, by_unit, strict=True))
         sharded, replicated = ByWidth(), ByWidth()
-        for num_columns, width in self._widths.items():
-            sums = gradient if self._uniform else torch.stack([columns[unit] for unit in width.units])
-            vectors, num_sharded = width.copy_to_parts(sums), self._num_sharded.get(num_columns, 0)
-            sharded[num_columns] = vectors[:num_sharded]
-            replicated[num_columns] = vectors[num_sharded:].flatten(0, 1)
+        for width, same_width in self._widths.items():
+            sums = gradient if self._is_uniform else torch.stack([columns[unit] for unit in same_width.units])
+            vectors, num_sharded = same_width.copy_to_parts(sums), self._num_sharded.get(width, 0)
+            sharded[width] = vectors[:num_sharded]
+            replicated[width] = vectors[num_sharded:].flatten(0, 1)
         return self._flatten(sharded), replicated
 
     def by_sample(self, merged: Tensor) -> Tensor:
         """Return a view of the result of `merge` for the model, by sample: (B, F, D) or (B, sum of all D)."""
-        return merged.transpose(0, 1) if self._uniform else merged
+        return merged.transpose(0, 1) if self._is_uniform else merged
 
     def _by_width(self, flat: Tensor) -> ByWidth:
         """Return the vectors that arrived, by width."""
@@ -139,7 +140,7 @@ class Arrivals:
         return torch.cat(pieces)
 
 
-class _Width:
+class _SameWidth:
     """The vectors of one width. Vectors that belong to the same unit are parts of a sum."""
 
     def __init__(self, units: Sequence[Unit], device: torch.device) -> None:

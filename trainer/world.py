@@ -57,7 +57,7 @@ def world_from(environ: Mapping[str, str]) -> World:
                 cause = "the ranks cannot connect to each other without it"
                 next_step = "Start them with torchrun --nproc-per-node R -m trainer"
                 raise WorldError(f"{name} is not set but WORLD_SIZE={size}", cause, next_step)
-        _number(environ, "MASTER_PORT", 0)
+        _number(environ, "MASTER_PORT", 0)  # raises if it is none
     local_rank, local_size = _number(environ, "LOCAL_RANK", rank), _number(environ, "LOCAL_WORLD_SIZE", size)
     if torch.cuda.is_available() and local_rank >= torch.cuda.device_count():
         cause = f"this host has {torch.cuda.device_count()} GPUs"

@@ -18,7 +18,7 @@ import torch.distributed as dist
 import zmon
 from bench.asynchronous.job import configuration, source_of
 from bench.asynchronous.readers import Slowed
-from trainer.batch import Loaded
+from trainer.batch import StepBatch
 from trainer.loader import Extent, Loader
 from trainer.loop import evaluate, steps
 from trainer.scale.planning import plan
@@ -40,7 +40,7 @@ def main(folder: str, seed: str, num_steps: str, held_out: str, speed: str) -> N
     begin = time.perf_counter()
     extent = Extent.of_steps(train.steps, train.global_batch)
     with Loader(source, extent, world.rank, world.size, config.loader.depth) as loader:
-        batches: Iterator[Loaded] = loader
+        batches: Iterator[StepBatch] = loader
         if speed == "slow" and world.rank == world.size - 1:
             batches = Slowed(loader)
         for _ in steps(trainer, batches):

@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 import torch
 from torch.multiprocessing import Queue
 
-from trainer.batch import Batch, Loaded, shares
+from trainer.batch import Batch, StepBatch, shares
 from trainer.config import Config
 from trainer.loader import Source
 
@@ -63,7 +63,7 @@ def take(pieces: Queue[Piece | None]) -> Iterator[Piece]:
         yield piece
 
 
-B = TypeVar("B", bound=Loaded | Piece)
+B = TypeVar("B", bound=StepBatch | Piece)
 
 
 class Slowed(Iterator[B]):

@@ -67,7 +67,7 @@ def _watch_steps(write: Callable[[str, int], None], wait_seconds: float) -> None
 
     def step_with_events(self: Trainer, batch: Any, *args: Any) -> Any:
         nonlocal is_ready
-        number = batch.loaded.step
+        number = batch.step_batch.step
         if not is_ready:
             write("ready", number)
             is_ready = True

@@ -22,7 +22,7 @@ print(*(module.__file__ for name, module in sys.modules.items() if name.partitio
 TRAIN = """
 import os, sys
 import torch
-from trainer.batch import Batch, Loaded
+from trainer.batch import Batch, StepBatch
 from trainer.config import Config, TrainConfig
 from trainer.sharding import Placement
 from trainer.tables import EmbeddingConfig
@@ -38,7 +38,7 @@ trainer = Trainer(config, world, placements)
 dense = torch.randn(64, config.model.dense_features, generator=generator)
 ids = torch.cat([torch.randint(0, rows, (64,), generator=generator) for rows in config.embedding.rows])
 samples = Batch(dense, ids, torch.ones(3, 64, dtype=torch.int64), (dense[:, 0] > 0).float())
-batches = (Loaded(step, 64, samples) for step in range(20))
+batches = (StepBatch(step, 64, samples) for step in range(20))
 batch, losses = trainer.load(batches), []
 while batch is not None:
     result, batch = trainer.step(batch, 1.0, batches)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from trainer.batch import Batch, Loaded
+from trainer.batch import Batch, StepBatch
 from trainer.exchange import Exchange, WireConfig
 from trainer.routing import Router
 from trainer.sharding import Shard, in_order
@@ -12,10 +12,10 @@ from trainer.world import World
 IDS = [[[4, 1], [], [2]], [[0], [1, 0, 1], []]]  # by table, by sample
 
 
-def loaded_batch() -> Loaded:
+def small_batch() -> StepBatch:
     ids = torch.tensor([row for table in IDS for bag in table for row in bag])
     lengths = torch.tensor([[len(bag) for bag in table] for table in IDS])
-    return Loaded(step=0, global_batch=3, batch=Batch(torch.zeros(3, 1), ids, lengths, torch.zeros(3)))
+    return StepBatch(step=0, global_batch=3, batch=Batch(torch.zeros(3, 1), ids, lengths, torch.zeros(3)))
 
 
 def exchange(shards, replicated=(), **wire) -> Exchange:
@@ -43,12 +43,12 @@ SHARDS = {
 
 @pytest.mark.parametrize(("shards", "replicated", "bags"), SHARDS.values(), ids=SHARDS)
 def test_ids_are_sent_to_shards_of_their_rows(single_rank_world, shards, replicated, bags) -> None:
-    assert as_lists(exchange(shards, replicated).send_ids(loaded_batch()).wait()) == bags
+    assert as_lists(exchange(shards, replicated).send_ids(small_batch()).wait()) == bags
 
 
 def test_ids_that_have_arrived_stay_the_same_bags(single_rank_world) -> None:
     """A kernel with rows on a disk knows the bags of its prefetch again."""
-    ids = exchange([FIRST, SECOND]).send_ids(loaded_batch())
+    ids = exchange([FIRST, SECOND]).send_ids(small_batch())
     assert ids.wait()[0] is ids.wait()[0]
 
 
@@ -56,7 +56,7 @@ def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_w
     routes = exchange(PARTS, replicated=[1])
     vectors = torch.arange(12.0).view(6, 2)  # two shards, three samples
     replicated = torch.full((3, 2), 100.0)
-    sent = routes.send_pooled([vectors], loaded_batch())
+    sent = routes.send_pooled([vectors], small_batch())
     merged = routes.merge(sent, {2: replicated})
     assert torch.equal(merged[0], vectors[:3] + vectors[3:])
     assert torch.equal(merged[1], replicated)
@@ -69,7 +69,7 @@ def test_row_wise_table_sums_vectors_and_copies_gradient_to_shards(single_rank_w
 def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_rank_world, precision, error) -> None:
     routes = exchange([FIRST, SECOND], forward=precision, backward=precision)
     tiny = torch.linspace(1e-7, 1e-6, 12).view(6, 2)
-    batch = Loaded(0, 3, loaded_batch().batch)
+    batch = StepBatch(0, 3, small_batch().batch)
     received = routes.send_pooled([tiny * 1e6], batch).wait()
     assert torch.allclose(received, tiny.flatten() * 1e6, rtol=error, atol=0)
     (gradient,) = routes.by_group(routes.send_gradients(tiny.flatten(), batch), batch)
@@ -79,7 +79,7 @@ def test_vectors_are_rounded_as_configured_and_small_gradients_survive(single_ra
 def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(single_rank_world) -> None:
     routes = exchange([FIRST], forward="float16", backward="float16")
     values = torch.tensor([7e4, -7e4, 1.0, float("inf"), -float("inf"), float("nan")])[:, None].repeat(1, 2)
-    batch = Loaded(0, 6, loaded_batch().batch)
+    batch = StepBatch(0, 6, small_batch().batch)
     received = routes.send_pooled([values], batch).wait()[::2].tolist()
     assert received[:5] == [65504.0, -65504.0, 1.0, float("inf"), -float("inf")]
     assert received[5] != received[5]
@@ -88,9 +88,9 @@ def test_value_too_large_for_half_precision_arrives_as_the_largest_finite_one(si
 
 
 def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_world, monkeypatch) -> None:
-    (usual,) = exchange([FIRST, SECOND]).send_ids(loaded_batch()).wait()
+    (usual,) = exchange([FIRST, SECOND]).send_ids(small_batch()).wait()
     monkeypatch.setattr(Router.__init__, "__defaults__", (6,))
-    (large,) = exchange([FIRST, SECOND]).send_ids(loaded_batch()).wait()
+    (large,) = exchange([FIRST, SECOND]).send_ids(small_batch()).wait()
     assert (usual.rows.dtype, large.rows.dtype) == (torch.int32, torch.int64)
     assert as_lists([large]) == as_lists([usual])
     assert torch.equal(large.offsets, usual.offsets)
@@ -99,9 +99,9 @@ def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_w
 def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
     """With a GPU, the CPUs exchange them."""
     routes = exchange([*PARTS, SECOND])
-    (usual,) = routes.send_ids(loaded_batch()).wait()
-    routes._cpus = torch.distributed.new_group(backend="gloo")
-    (beside,) = routes.send_ids(loaded_batch()).wait()
+    (usual,) = routes.send_ids(small_batch()).wait()
+    routes._cpu_ranks = torch.distributed.new_group(backend="gloo")
+    (beside,) = routes.send_ids(small_batch()).wait()
     assert torch.equal(beside.rows, usual.rows)
 
 

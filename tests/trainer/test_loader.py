@@ -58,12 +58,12 @@ def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
     batches: list[list[int]] = []
     for rank in range(ranks):
         with Loader(NumberedSource(num_samples), extent, rank, ranks, depth) as loader:
-            for step, loaded in enumerate(loader):
-                assert loaded.step == step
-                assert loaded.global_batch == (8 if step < extent.steps - 1 else extent.last_batch)
+            for step, step_batch in enumerate(loader):
+                assert step_batch.step == step
+                assert step_batch.global_batch == (8 if step < extent.steps - 1 else extent.last_batch)
                 if step == len(batches):
                     batches.append([])
-                batches[step] += loaded.batch.labels.tolist()
+                batches[step] += step_batch.batch.labels.tolist()
             assert step == extent.steps - 1
     assert [len(labels) for labels in batches] == [8] * (extent.steps - 1) + [extent.last_batch]
     assert [label for labels in batches for label in labels] == list(range(num_samples)) * epochs
@@ -88,7 +88,7 @@ def test_extent_of_epochs_has_steps_and_size_of_last_batch(
 @pytest.mark.parametrize("depth", [0, 2])
 def test_loader_starts_at_any_step(depth: int) -> None:
     with Loader(NumberedSource(), Extent.of_steps(7, 8), 0, 1, depth, first=5) as loader:
-        assert [loaded.step for loaded in loader] == [5, 6]
+        assert [step_batch.step for step_batch in loader] == [5, 6]
     with Loader(NumberedSource(), Extent.of_steps(7, 8), 0, 1, depth, first=7) as loader:
         assert list(loader) == []
 
@@ -151,7 +151,7 @@ def test_close_wakes_waiting_thread_even_if_source_hangs(monkeypatch) -> None:
     monkeypatch.setattr("trainer.loader.CLOSE_SECONDS", 0.01)
     loader = Loader(source, Extent.of_steps(None, 8), 0, 1, depth=1)
     steps: list[int] = []
-    thread = threading.Thread(target=lambda: steps.extend(loaded.step for loaded in loader))
+    thread = threading.Thread(target=lambda: steps.extend(step_batch.step for step_batch in loader))
     thread.start()
     wait_for_requests(source, 1)
     loader.close()

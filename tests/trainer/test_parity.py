@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from trainer.batch import Batch, Loaded
+from trainer.batch import Batch, StepBatch
 from trainer.scale.run import Run, open_source
 
 ROWS, DIM, SAMPLES = (11, 5, 17), 4, 6
@@ -66,5 +66,5 @@ def test_logits_equal_those_of_reference_implementation(
         for table in range(len(ROWS)):
             [(_, weight, *_)] = state[f"table.{table}.weight"].parts
             weight.copy_(numbers(weight.shape, 50 + table))
-    logits = run.trainer.predict(Loaded(0, SAMPLES, samples()))
+    logits = run.trainer.predict(StepBatch(0, SAMPLES, samples()))
     assert logits.tolist() == pytest.approx(LOGITS[interaction], rel=1e-12 if dtype == "float64" else 1e-5)

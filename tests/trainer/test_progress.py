@@ -37,28 +37,28 @@ def run_steps(progress: Progress, clock: Clock, steps: int, seconds: float) -> N
 
 def test_progress_line_has_quality_and_speed() -> None:
     lines, clock = list[str](), Clock()
-    progress = Progress(every=2, say=lines.append, clock=clock)
+    progress = Progress(interval_steps=2, say=lines.append, clock=clock)
     run_steps(progress, clock, steps=3, seconds=0.25)
     assert lines == ["step 2  loss 0.5000  normalized entropy 0.7213  400 samples/s  step 250.0 ms  calibration 1.004"]
 
 
 def test_progress_line_has_time_left_if_last_step_is_known() -> None:
     lines, clock = list[str](), Clock()
-    run_steps(Progress(every=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
+    run_steps(Progress(interval_steps=2, say=lines.append, last_step=100, clock=clock), clock, steps=2, seconds=1.0)
     assert lines[0].endswith("  0:01:38 left")
 
 
 def test_unknown_metrics_are_printed_as_unknown() -> None:
     lines = list[str]()
-    progress = Progress(every=1, say=lines.append, clock=Clock())
+    progress = Progress(interval_steps=1, say=lines.append, clock=Clock())
     progress.print_evaluation(UNKNOWN, seconds=1)
     assert lines[0].endswith("loss unknown  normalized entropy unknown  calibration unknown  AUC unknown")
-    assert Progress(every=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
+    assert Progress(interval_steps=1, say=pytest.fail, clock=Clock()).summary(UNKNOWN) == "finished 0 steps in 0.0 s"
 
 
 def test_resumed_run_continues_to_count_steps() -> None:
     lines, clock = list[str](), Clock()
-    progress = Progress(every=10, say=lines.append, first_step=8, clock=clock)
+    progress = Progress(interval_steps=10, say=lines.append, first_step=8, clock=clock)
     run_steps(progress, clock, steps=2, seconds=0.5)
     assert lines[0].startswith("step 10  ")
     assert "step 500.0 ms" in lines[0]
@@ -67,7 +67,7 @@ def test_resumed_run_continues_to_count_steps() -> None:
 
 def test_evaluation_prints_line_and_does_not_lower_speed() -> None:
     lines, clock = list[str](), Clock()
-    progress = Progress(every=2, say=lines.append, clock=clock)
+    progress = Progress(interval_steps=2, say=lines.append, clock=clock)
     run_steps(progress, clock, steps=1, seconds=0.25)
     clock.now += 8
     progress.print_evaluation(GOOD, seconds=8)
@@ -83,7 +83,7 @@ def test_terminal_shows_live_line_and_evaluations(monkeypatch) -> None:
     monkeypatch.setenv("COLUMNS", "150")
     screen, clock = Terminal(), Clock()
     monkeypatch.setattr(sys, "stdout", screen)
-    with Progress(every=1, say=print, last_step=30, terminal=screen, clock=clock) as progress:
+    with Progress(interval_steps=1, say=print, last_step=30, terminal=screen, clock=clock) as progress:
         run_steps(progress, clock, steps=10, seconds=REFRESH_SECONDS / 4)
         progress.print_evaluation(GOOD, seconds=0)
         run_steps(progress, clock, steps=20, seconds=REFRESH_SECONDS / 4)

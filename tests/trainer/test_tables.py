@@ -101,7 +101,7 @@ def test_replicated_tables_equal_sharded_tables() -> None:
     rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
     assert torch.equal(replicated.lookup({2: rows})[2], sharded.lookup([rows])[0])
     table_gradient = torch.full((6,), 7.0, dtype=torch.float64)
-    replicated.gradient({2: rows}, {2: gradient}, table_gradient)
+    replicated.write_gradient({2: rows}, {2: gradient}, table_gradient)
     replicated.update(table_gradient, RATE)
     sharded.update([rows], [gradient], RATE)
     ((_, weight, _),) = replicated.parts()

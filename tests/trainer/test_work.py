@@ -11,9 +11,13 @@ from trainer.work import StepWork
 B = 24  # samples of a step
 
 
-def counted(config) -> int:
-    """Return the operations of the dense layers in forward and backward, by torch."""
+def model_and_work(config, device="cpu") -> tuple[DenseModel, StepWork]:
     model = DenseModel(config.model, config.embedding.dims, 1, torch.float32)
+    return model, StepWork(config, model, torch.device(device))
+
+
+def counted(config, model: DenseModel) -> int:
+    """Return the operations of the dense layers in forward and backward, by torch."""
     pooled = torch.ones(B, sum(config.embedding.dims), requires_grad=True)
     counter = FlopCounterMode(display=False)
     with counter:
@@ -35,7 +39,8 @@ def counted(config) -> int:
 )
 def test_operations_of_a_step_are_those_that_torch_counts(small_config, changes):
     config = small_config(changes)
-    assert StepWork(config, torch.device("cpu")).flops(B) == counted(config)
+    model, work = model_and_work(config)
+    assert work.flops(B) == counted(config, model)
 
 
 @pytest.mark.parametrize(("embedding", "row"), [("rowwise_adagrad", 3 * 4 + 2), ("adagrad", 5 * 4), ("sgd", 3 * 4)])
@@ -45,13 +50,13 @@ def test_memory_traffic_equals_the_count_by_hand(small_config, embedding, row):
     `row` is the count of numbers that a lookup and its update read or write, with the optimizer's state.
     """
     config = small_config({"optimizer": {"embedding": embedding}})
-    work = StepWork(config, torch.device("cpu"))
+    _, work = model_and_work(config)
     width = 4 + 6 * 5 // 2  # the vector of the bottom layers, and the products of all pairs of six vectors
     parameters = (3 + 1) * 8 + (8 + 1) * 4 + (width + 1) * 8 + (8 + 1) * 1
     vectors = 4 * 5 * B * 4  # 4 uses of 5 vectors
     activations = 5 * B * (3 + 8 + 4 + 36 + width + 8 + 1)  # 5 uses; 36 products of six vectors
     numbers = 100 * row + vectors + activations + (7 + 2) * parameters  # 7 uses of parameters, 2 of their state
-    assert work.memory_traffic(B, lookups=100, numbers=400) == 4 * numbers
+    assert work.memory_traffic(B, num_lookups=100, num_elements=400) == 4 * numbers
 
 
 @pytest.mark.parametrize(
@@ -65,4 +70,5 @@ def test_memory_traffic_equals_the_count_by_hand(small_config, embedding, row):
     ],
 )
 def test_dtype_is_that_of_the_matrix_products(small_config, train, device, dtype):
-    assert StepWork(small_config({"train": train}), torch.device(device)).dtype == dtype
+    _, work = model_and_work(small_config({"train": train}), device)
+    assert work.dtype == dtype

@@ -64,7 +64,7 @@ def predicted(config, world: World) -> Sent:
     """Return the bytes that this rank sends in a step, as a dry run prints them."""
     job = dry_run_job(config, world.size, world.local_size)
     steps = rank_steps(plan(config, world), job.workload, job.machine, job.dense, job.operations_per_second)
-    return steps[world.rank].within_hosts, steps[world.rank].across_hosts
+    return steps[world.rank].bytes_within_host, steps[world.rank].bytes_across_hosts
 
 
 def total(calls: list[Sent]) -> Sent:

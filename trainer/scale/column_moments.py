@@ -30,8 +30,8 @@ class ColumnMoments:
         local_tables = [shard.table for shard in divided if shard.rank == world.rank]
         self._dims = [dims[table] for table in local_tables]
         holders = {(shard.table, shard.rank) for shard in divided}
-        # For each rank, the indices of the local tables of which it also has columns
-        self._common = [
+        # For each rank, the indices of the local tables of which that rank has columns too
+        self._shared_with = [
             [index for index, table in enumerate(local_tables) if (table, rank) in holders]
             for rank in range(world.size)
         ]
@@ -39,22 +39,22 @@ class ColumnMoments:
     def send(self, gradients: Sequence[Tensor]) -> MomentExchange:
         """Start to send the squares of the gradients (U, d) of each local table."""
         sums = [squared_norms(gradient) for gradient in gradients]
-        return MomentExchange(sums, self._common, self._dims, self._no_sums)
+        return MomentExchange(sums, self._shared_with, self._dims, self._no_sums)
 
 
 class MomentExchange:
     """The sums of squares in flight."""
 
     def __init__(
-        self, sums: Sequence[Tensor], common: Sequence[Sequence[int]], dims: Sequence[int], no_sums: Tensor
+        self, sums: Sequence[Tensor], shared_with: Sequence[Sequence[int]], dims: Sequence[int], no_sums: Tensor
     ) -> None:
-        """`common` has the indices of the tables whose sums are exchanged with each rank; the rank sends as many."""
+        """`shared_with` has, for each rank, the indices of the tables whose sums are sent to it and come from it."""
         self._dims = dims
-        self._tables = [table for tables in common for table in tables]  # in the order in which sums travel
+        self._tables = [table for tables in shared_with for table in tables]  # in the order in which sums travel
         self._sizes = [len(sums[table]) for table in self._tables]
-        by_rank = [sum(len(sums[table]) for table in tables) for tables in common]
+        sizes_by_rank = [sum(len(sums[table]) for table in tables) for tables in shared_with]
         pieces = [sums[table] for table in self._tables]
-        self._exchange = AllToAll(torch.cat(pieces) if pieces else no_sums, by_rank, by_rank)
+        self._exchange = AllToAll(torch.cat(pieces) if pieces else no_sums, sizes_by_rank, sizes_by_rank)
 
     def wait(self) -> list[Tensor]:
         """Wait for the squares of all ranks and return the mean squares (U,) of each local table."""

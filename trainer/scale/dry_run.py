@@ -19,11 +19,11 @@ import numpy as np
 
 from trainer.registry import KINDS
 from trainer.scale.published import DenseWork
-from trainer.scale.sharding.cost import FAR, GRADIENTS, IDS, NEAR, PER_SECOND, POOLED, WORK, plan_cost
+from trainer.scale.sharding.cost import PER_SECOND, Load, plan_cost
 from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.text import columns, in_bytes, table_of_slowest
-from trainer.scale.sharding.workload import Array, Machine, Workload
+from trainer.scale.sharding.workload import Machine, Workload
 
 _DENSE_STATE = 3  # numbers for each dense parameter: weight, gradient, optimizer state
 # How often a step reads or writes each dense parameter: two reads in forward and backward, a gradient written, and an
@@ -40,9 +40,9 @@ class Job:
     workload: Workload
     machine: Machine
     dense: DenseWork
-    operations_per_second: float
-    kinds: tuple[str, ...]
-    memory_bytes: int
+    operations_per_second: float  # of a rank in dense layers
+    kinds: tuple[str, ...]  # of each table
+    memory_bytes: int  # limits of a rank
     host_memory_bytes: int
     disk_bytes: int
     published_samples_per_second: float | None = None
@@ -59,16 +59,16 @@ class RankStep:
     """The predicted step of one rank: seconds, and bytes sent to other ranks in all-to-alls."""
 
     rank: int
-    dense: float
-    tables: float
-    exposed: float
-    within_hosts: int
-    across_hosts: int
+    dense_seconds: float
+    table_seconds: float
+    exposed_seconds: float
+    bytes_within_host: int
+    bytes_across_hosts: int
 
     @property
     def seconds(self) -> float:
         """The seconds of the step, if no other rank is slower."""
-        return self.dense + self.tables + self.exposed
+        return self.dense_seconds + self.table_seconds + self.exposed_seconds
 
 
 def rank_steps(
@@ -77,42 +77,36 @@ def rank_steps(
     """Return the predicted step of each rank."""
     step, loads = Step(workload, machine), plan_cost(plan.tables, workload, machine)
     samples = np.array(workload.samples, dtype=np.float64)
-    compute = _dense_seconds(samples, dense, machine, operations_per_second)
-    tables, exchange = loads[WORK] / PER_SECOND, step.exchanges(loads)
+    traffic = DENSE_BYTES * _DENSE_PASSES * dense.parameters
+    compute = np.maximum(samples * dense.operations / operations_per_second, traffic / machine.memory_bandwidth)
+    tables, exchange = loads[Load.WORK] / PER_SECOND, step.exchanges(loads)
     reduction = machine.all_reduce_seconds(float(DENSE_BYTES * dense.parameters), plan.num_ranks)
-    not_hidden = np.maximum(exchange[IDS] + reduction - compute - tables, 0)
-    exposed = exchange[POOLED] + exchange[GRADIENTS] + not_hidden
-    within = step.within_hosts(loads).sum(axis=0) + loads[NEAR]
-    across = step.crossing_hosts(loads).sum(axis=0) + loads[FAR]
+    not_hidden = np.maximum(exchange[Load.IDS] + reduction - compute - tables, 0)
+    exposed = exchange[Load.POOLED] + exchange[Load.GRADIENTS] + not_hidden
+    within = step.within_hosts(loads).sum(axis=0) + loads[Load.NEAR]
+    across = step.crossing_hosts(loads).sum(axis=0) + loads[Load.FAR]
     return [
         RankStep(
             rank=rank,
-            dense=float(compute[rank]),
-            tables=float(tables[rank]),
-            exposed=float(exposed[rank]),
-            within_hosts=round(within[rank]),
-            across_hosts=round(across[rank]),
+            dense_seconds=float(compute[rank]),
+            table_seconds=float(tables[rank]),
+            exposed_seconds=float(exposed[rank]),
+            bytes_within_host=round(within[rank]),
+            bytes_across_hosts=round(across[rank]),
         )
         for rank in range(plan.num_ranks)
     ]
 
 
-def _dense_seconds(samples: Array, dense: DenseWork, machine: Machine, operations_per_second: float) -> Array:
-    operations = samples * dense.operations / operations_per_second
-    traffic = DENSE_BYTES * _DENSE_PASSES * dense.parameters / machine.memory_bandwidth
-    seconds: Array = np.maximum(operations, traffic)
-    return seconds
-
-
-def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published: float | None) -> str:
+def as_text(plan: Plan, workload: Workload, steps: Sequence[RankStep], published_rate: float | None) -> str:
     """Return the dry run as text: tables by kind, the slowest ranks, the step and its samples/s."""
     return "\n".join(
         [
-            *columns([("kind", "tables", "rows", "bytes"), *_kinds(plan, workload)], left=(0,)),
+            *columns([("kind", "tables", "rows", "bytes"), *_rows_of_kinds(plan, workload)], left=(0,)),
             "",
             *table_of_slowest(_head(plan), [step.seconds for step in steps], lambda rank: _row(steps[rank], plan)),
             "",
-            *_summary(plan, workload, steps, published),
+            *_summary(plan, workload, steps, published_rate),
         ]
     )
 
@@ -129,15 +123,16 @@ def _uses_disk(plan: Plan) -> bool:
 def _row(step: RankStep, plan: Plan) -> tuple[str, ...]:
     load = plan.predicted[step.rank]
     disk = [load.memory.disk] if _uses_disk(plan) else []
+    parts = (step.dense_seconds, step.table_seconds, step.exposed_seconds, step.seconds)
     return (
         str(step.rank),
         str(len(load.tables)),
-        *map(in_bytes, (load.memory_bytes, load.memory.host, *disk, step.within_hosts, step.across_hosts)),
-        *(f"{seconds * 1e3:.3g} ms" for seconds in (step.dense, step.tables, step.exposed, step.seconds)),
+        *map(in_bytes, (load.memory_bytes, load.memory.host, *disk, step.bytes_within_host, step.bytes_across_hosts)),
+        *(f"{part * 1e3:.3g} ms" for part in parts),
     )
 
 
-def _kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:
+def _rows_of_kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:
     for kind in KINDS:
         tables = [
             table for table, placement in zip(workload.tables, plan.tables, strict=True) if placement.kind == kind
@@ -148,7 +143,7 @@ def _kinds(plan: Plan, workload: Workload) -> Iterator[tuple[str, ...]]:
             yield kind, f"{len(tables):,}", f"{sum(table.rows for table in tables):,}", in_bytes(size)
 
 
-def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], published: float | None) -> Iterator[str]:
+def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], published_rate: float | None) -> Iterator[str]:
     slowest = max(step.seconds for step in steps)
     mean = sum(step.seconds for step in steps) / len(steps)
     rate = sum(workload.samples) / slowest
@@ -158,4 +153,5 @@ def _summary(plan: Plan, workload: Workload, steps: Sequence[RankStep], publishe
     disk = f"; on disks {in_bytes(sum(load.memory.disk for load in plan.predicted))}" if _uses_disk(plan) else ""
     totals = f"of all {in_bytes(sum(memory))}; of hosts {in_bytes(sum(host))}{disk}"
     yield f"memory of a rank {in_bytes(max(memory))}, {totals}"
-    yield f"{rate:,.0f} samples/s" + (f", {rate / published:.2f} × the published {published:,.0f}" if published else "")
+    compared = f", {rate / published_rate:.2f} × the published {published_rate:,.0f}" if published_rate else ""
+    yield f"{rate:,.0f} samples/s{compared}"

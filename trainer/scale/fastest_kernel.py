@@ -1,7 +1,7 @@
 """The kernel that is faster on this machine, for `embedding.kernel=fastest`: torch's or FBGEMM's.
 
-Rank 0 measures both on the ids of the first batch that go to its tables, and all ranks use the faster one, since the
-two round differently. Checkpoints record the choice. So a run that resumes is bit-identical, even on another machine.
+Rank 0 measures both on the ids of the first batch that go to its tables. All ranks use the faster one, because the two
+round differently. Checkpoints record the choice, so a run that resumes is bit-identical, even on another machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from torch import Tensor
 
 from trainer.config import DTYPES
 from trainer.errors import ConfigError
-from trainer.faults import CheckedSource, raised_on_all_ranks
+from trainer.faults import CheckedSource, same_error_on_all_ranks
 from trainer.kernel import Bags, Kernel, Precision
 from trainer.loader import Source
 from trainer.registry import KINDS
@@ -37,11 +37,11 @@ from trainer.sharding import Group, Merge, Placement, groups_of, shards_of
 from trainer.world import World
 
 FASTEST = "fastest"  # the value of embedding.kernel
-RECORDED = "fbgemm"  # the name of a number in checkpoints: 1 for FBGEMM, 0 for torch
-_WARM_UP = 3  # updates by each kernel that are not measured
-_ROUNDS = 9  # updates by each kernel that are measured
-_RATE = 0.1  # the learning rate of these updates; it does not change their time
-_MAX_ROWS = 1 << 20  # rows that are measured, so that they take little memory; ids are taken modulo this number
+NUMBER_NAME = "fbgemm"  # of the number in checkpoints: 1 for FBGEMM, 0 for torch
+_WARM_UP_ROUNDS = 3  # a round is a lookup and an update by each kernel; these are not measured
+_ROUNDS = 9  # that are measured
+_LEARNING_RATE = 0.1  # of these updates; it does not change their time
+_MAX_ROWS = 1 << 20  # of the weight that is measured, so that it takes little memory; ids are taken modulo this number
 
 
 class Choice(NamedTuple):
@@ -56,7 +56,7 @@ def with_fastest(config: RunConfig, world: World, source: Source, placements: Se
     if config.embedding.kernel != FASTEST:
         return config
     message = ["", ""]  # from rank 0: the fields of its choice
-    with raised_on_all_ranks():
+    with same_error_on_all_ranks():
         if world.rank == 0:
             message = list(_read_choice(config.checkpoint) or _measure(config, world, source, placements))
     dist.broadcast_object_list(message)
@@ -65,9 +65,9 @@ def with_fastest(config: RunConfig, world: World, source: Source, placements: Se
     return replace(config, embedding=replace(config.embedding, kernel=choice.kernel))
 
 
-def record(kernel: str) -> dict[str, float]:
-    """Return what a checkpoint records of `embedding.kernel`: nothing with auto, whose choice is not known here."""
-    return {} if kernel == "auto" else {RECORDED: float(kernel == "fbgemm")}
+def kernel_number(kernel: str) -> dict[str, float]:
+    """Return the number that a checkpoint has for `embedding.kernel`; none for auto, whose choice is unknown here."""
+    return {} if kernel == "auto" else {NUMBER_NAME: float(kernel == "fbgemm")}
 
 
 def _read_choice(config: CheckpointConfig) -> Choice | None:
@@ -75,11 +75,11 @@ def _read_choice(config: CheckpointConfig) -> Choice | None:
     folder = Path(config.folder)
     if not config.folder or config.resume == "none" or not folder.is_dir():
         return None
-    saved = [step for step in reversed(steps(folder)) if config.resume == "auto" or int(config.resume) == step]
-    for step in saved:
+    candidates = [step for step in reversed(steps(folder)) if config.resume == "auto" or int(config.resume) == step]
+    for step in candidates:
         with suppress(OSError, ValueError):  # if a checkpoint cannot be read, its load will say so, or skip it
             with files_under(config.key_file).open(checkpoint_path(folder, step) / NUMBERS) as file:
-                number = json.loads(file.read()).get(RECORDED)
+                number = json.loads(file.read()).get(NUMBER_NAME)
             if number is None:
                 return None
             return Choice("fbgemm" if number else "torch", f"step {step} was computed with it")
@@ -87,13 +87,15 @@ def _read_choice(config: CheckpointConfig) -> Choice | None:
 
 
 def _measure(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> Choice:
-    """Return the kernel that is faster for tables of rank 0, which calls this: the first group that FBGEMM supports."""
+    """Return the kernel that is faster for the first group of rank 0, which calls this, that FBGEMM supports."""
     embedding, device = config.embedding, world.device
     if embedding.memory or embedding.dtype:
         return Choice("torch", "rows on a disk or in half precision need it")
     shards = shards_of(placements, KINDS, embedding.rows, embedding.dims)
-    groups, shares = groups_of(shards, world.size)[world.rank], config.optimizer.shares_moments
-    index = next((i for i, group in enumerate(groups) if not (shares and group.merge is Merge.COLUMNS)), None)
+    groups = groups_of(shards, world.size)[world.rank]
+    shares_moments = config.optimizer.shares_moments
+    supported = (i for i, group in enumerate(groups) if not (shares_moments and group.merge is Merge.COLUMNS))
+    index = next(supported, None)
     if index is None:
         return Choice("torch", "rank 0 has no tables that FBGEMM could compute on")
     group, precision = groups[index], Precision(DTYPES[config.train.dtype])
@@ -104,13 +106,11 @@ def _measure(config: RunConfig, world: World, source: Source, placements: Sequen
         return Choice("torch", cause)
     checked_source = CheckedSource(source, embedding.rows, config.model.dense_features)
     batch = checked_source.batch(step=0, start=0, size=config.train.global_batch)
-    num_rows = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards))
+    shape = min(_MAX_ROWS, sum(shard.num_rows for shard in group.shards)), group.width
     bags = _bags_of_group(Router(shards).route(batch), groups, index, len(batch.labels))
-    bags = Bags((bags.rows % num_rows).to(device), bags.lengths.to(device))
-    shape = num_rows, group.width
+    bags = Bags((bags.rows % shape[0]).to(device), bags.lengths.to(device))
     kernels = {name: open_kernel(name, config.optimizer, shape, precision, device) for name in ("torch", "fbgemm")}
-    gradient = torch.ones(len(bags.lengths), group.width, dtype=precision.dtype, device=device)
-    seconds = _seconds(kernels, bags, gradient)
+    seconds = _seconds(kernels, bags, torch.ones(len(bags.lengths), group.width, dtype=precision.dtype, device=device))
     times = " and ".join(f"{name} takes {value * 1e3:.2f} ms" for name, value in seconds.items())
     return Choice(min(seconds, key=lambda name: seconds[name]), f"for the tables of rank 0 {times}")
 
@@ -128,14 +128,14 @@ def _seconds(kernels: Mapping[str, Kernel], bags: Bags, gradient: Tensor) -> dic
     seconds: dict[str, list[float]] = {name: [] for name in kernels}
     for kernel in kernels.values():
         kernel.weight.zero_()
-    for number in range(_WARM_UP + _ROUNDS):
+    for round_number in range(_WARM_UP_ROUNDS + _ROUNDS):
         for name, kernel in kernels.items():
             begin = time.perf_counter()
-            kernel.begin(number, _RATE)
+            kernel.begin(round_number, _LEARNING_RATE)
             kernel.lookup(bags)
-            kernel.update(bags, gradient.clone(), _RATE)
+            kernel.update(bags, gradient.clone(), _LEARNING_RATE)
             if gradient.is_cuda:
                 torch.cuda.synchronize()
-            if number >= _WARM_UP:
+            if round_number >= _WARM_UP_ROUNDS:
                 seconds[name].append(time.perf_counter() - begin)
     return {name: statistics.median(values) for name, values in seconds.items()}

@@ -26,7 +26,7 @@ from torch import Tensor
 from trainer.kernel import Bags, Precision
 from trainer.sharding import Shard
 
-_DROPPED = {torch.bfloat16: 16, torch.float16: 13}  # bits of a float32 that a number of this type does not have
+_NUM_DROPPED = {torch.bfloat16: 16, torch.float16: 13}  # bits of a float32 that a number of this type does not have
 _ROW_FACTOR, _TABLE_FACTOR = -0x61C8864680B583EB, -0x2E4AB5CD2E6D12FD  # odd numbers, as int64
 _FINALIZER = ((30, -0x40A7B892E31B1A47), (27, -0x6B2FB644ECCEEE15))  # shifts and factors of SplitMix64, as int64
 
@@ -38,8 +38,8 @@ class HalfPrecision(Precision):
         self, dtype: torch.dtype, compute_dtype: torch.dtype, seed: int, shards: Sequence[Shard], device: torch.device
     ) -> None:
         super().__init__(dtype, compute_dtype)
-        self._seed, self._dropped = seed, _DROPPED[dtype]
-        self._dropped_bits = (1 << self._dropped) - 1
+        self._seed, self._num_dropped = seed, _NUM_DROPPED[dtype]
+        self._dropped_mask = (1 << self._num_dropped) - 1
         edges = [*accumulate((shard.num_rows for shard in shards), initial=0)]  # of the shards in the weight
         self._ends = torch.tensor(edges[1:], device=device)
         shifts = torch.tensor([shard.first_row - begin for shard, begin in zip(shards, edges[:-1], strict=True)])
@@ -58,7 +58,7 @@ class HalfPrecision(Precision):
         slots = slots.long()
         old = weight.index_select(0, slots)
         new = change.add_(old.to(self.compute_dtype)).float()
-        rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~self._dropped_bits)
+        rounded = self.draws(rows, step).add_(new.view(torch.int32)).bitwise_and_(~self._dropped_mask)
         result = rounded.view(torch.float32)
         if weight.is_cuda or not new.sum().isfinite():  # the sum costs much less than a mask, but would stop a GPU
             result = result.where(new.isfinite(), new)
@@ -66,7 +66,7 @@ class HalfPrecision(Precision):
         if weight.is_cuda:  # rows without a gradient may occur again there (kernel.py), so copies would race
             add_bits(weight, slots, old, result)
         else:
-            _wide(weight).index_copy_(0, slots, _wide(result))
+            _as_64_bits(weight).index_copy_(0, slots, _as_64_bits(result))
 
     def draws(self, rows: Tensor, step: int) -> Tensor:
         """Return a random number (U, D) of the dropped bits for each weight of these rows in a step, as int32."""
@@ -76,10 +76,10 @@ class HalfPrecision(Precision):
         keys = (rows.long() * _ROW_FACTOR).add_(self._shard_keys.index_select(0, shard)).add_(step_key)
         halves = _mix(keys).view(torch.int32).view(-1, 2)
         draws = (halves[:, :1] * self._factors).add_(halves[:, 1:])
-        return draws.bitwise_right_shift_(32 - self._dropped).bitwise_and_(self._dropped_bits)
+        return draws.bitwise_right_shift_(32 - self._num_dropped).bitwise_and_(self._dropped_mask)
 
 
-def _wide(rows: Tensor) -> Tensor:
+def _as_64_bits(rows: Tensor) -> Tensor:
     """Return a view of the rows as 64-bit numbers, if their length permits it: fewer numbers are copied faster."""
     return rows.view(torch.int64) if rows.shape[1] % 4 == 0 else rows
 

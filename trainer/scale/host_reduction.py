@@ -30,7 +30,7 @@ class HostReduction:
         self._rails = [range(first, world.size, self._ranks_of_host) for first in range(self._ranks_of_host)]
         self._position = world.rank % self._ranks_of_host
 
-    def meets(self, shard: Shard, rank: int) -> bool:
+    def is_partner(self, shard: Shard, rank: int) -> bool:
         """Return True if the rank of a shard and `rank` are on one rail."""
         return shard.rank % self._ranks_of_host == rank % self._ranks_of_host
 

@@ -5,6 +5,7 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import torch
 
@@ -31,8 +32,8 @@ def open_kernel(
     return TorchKernel(optimizer, shape, precision, device)
 
 
-def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str:
-    """Return "torch" or "fbgemm". Raises ConfigError if "fbgemm" is requested and unavailable.
+def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> Literal["torch", "fbgemm"]:
+    """Return the kernel for a value of `embedding.kernel`. Raises ConfigError if it is "fbgemm" and unavailable.
 
     `auto` means torch on a CPU, where either may be faster (docs/dependencies.md), and FBGEMM on a GPU if it works. A
     run replaces `fastest` by the kernel that it measured (fastest_kernel.py); otherwise `fastest` means `auto`.
@@ -40,8 +41,8 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str
     requested = name == "fbgemm"
     if name == "torch" or (device.type == "cpu" and not requested):
         return "torch"
-    unavailable = _unavailable(dim, dtype, device)
-    reason = unavailable or _broken(dim, device)
+    unavailable = _why_unavailable(dim, dtype, device)
+    reason = unavailable or _why_broken(dim, device)
     if reason is None:
         return "fbgemm"
     if requested:
@@ -51,7 +52,7 @@ def choose(name: str, dim: int, dtype: torch.dtype, device: torch.device) -> str
     return "torch"
 
 
-def _unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
+def _why_unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | None:
     """Return the reason that FBGEMM does not support this configuration or is not installed, or None."""
     if dtype != torch.float32:
         return f"it updates in float32 and not in {str(dtype).removeprefix('torch.')}"
@@ -62,7 +63,7 @@ def _unavailable(dim: int, dtype: torch.dtype, device: torch.device) -> str | No
     return None
 
 
-def _broken(dim: int, device: torch.device) -> str | None:
+def _why_broken(dim: int, device: torch.device) -> str | None:
     """Return the reason that the installed FBGEMM does not work, or None.
 
     A trial update detects an FBGEMM that was built for another torch or without GPU support.

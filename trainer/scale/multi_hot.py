@@ -35,7 +35,7 @@ _LOCAL_HEADER = struct.Struct("<26xHH")  # of a ZIP entry: the lengths of its na
 
 
 @dataclass(frozen=True)
-class Array:
+class StoredMatrix:
     """A matrix in a file."""
 
     file: Path
@@ -73,9 +73,9 @@ class Array:
 class Day:
     """The samples of one day."""
 
-    dense: Array
-    labels: Array
-    sparse: tuple[Array, ...]  # by feature
+    dense: StoredMatrix
+    labels: StoredMatrix
+    sparse: tuple[StoredMatrix, ...]  # by feature
 
     @classmethod
     def open(cls, directory: Path, number: int) -> Self:
@@ -83,10 +83,10 @@ class Day:
         file = directory / f"day_{number}_dense.npy"
         try:
             with file.open("rb") as stream:
-                dense = Array.at(file, stream)
+                dense = StoredMatrix.at(file, stream)
             file = directory / f"day_{number}_labels.npy"
             with file.open("rb") as stream:
-                labels = Array.at(file, stream)
+                labels = StoredMatrix.at(file, stream)
             file = directory / f"day_{number}_sparse_multi_hot.npz"
             day = cls(dense, labels, _entries(file))
         except OSError as error:
@@ -100,7 +100,7 @@ class Day:
         return day
 
 
-def _entries(file: Path) -> tuple[Array, ...]:
+def _entries(file: Path) -> tuple[StoredMatrix, ...]:
     """Return the arrays 0.npy to 25.npy of an archive. Raises OSError, BadZipFile, KeyError, ValueError."""
     arrays = []
     with ZipFile(file) as archive, file.open("rb") as stream:
@@ -113,26 +113,34 @@ def _entries(file: Path) -> tuple[Array, ...]:
             stream.seek(entry.header_offset)
             name_and_extra = sum(_LOCAL_HEADER.unpack(stream.read(_LOCAL_HEADER.size)))
             stream.seek(name_and_extra, SEEK_CUR)
-            arrays.append(Array.at(file, stream))
+            arrays.append(StoredMatrix.at(file, stream))
     return tuple(arrays)
 
 
 class MultiHot:
     """A source that repeats the samples of some days in order."""
 
-    def __init__(self, days: Sequence[Day], first: Sequence[int], table_rows: Sequence[int], global_batch: int) -> None:
-        """`first` has the first sample of each day; its last item is the number of all samples."""
-        self.days, self.first = days, first
+    def __init__(
+        self,
+        days: Sequence[Day],
+        day_sizes: Sequence[int],  # samples to use of each day
+        table_rows: Sequence[int],
+        global_batch: int,
+        evaluation: "MultiHot | None" = None,
+    ) -> None:
+        """`evaluation` has the held-out samples; None: these are held out themselves."""
+        self.days = days
+        self.first_samples = [0, *accumulate(day_sizes)]  # of each day; the last item is the number of all samples
         self.table_rows, self.global_batch = tuple(table_rows), global_batch
-        self.num_samples: int | None = first[-1]
-        self.evaluation: MultiHot | None = None
+        self.num_samples: int | None = self.first_samples[-1]
+        self.evaluation = evaluation
 
     def batch(self, step: int, start: int, size: int) -> Batch:
         """Return samples `start` to `start + size` of the global batch of this step."""
         parts = [
             (self.days[day], first, num_rows)
-            for span in spans(step * self.global_batch + start, size, self.first[-1])
-            for day, first, num_rows in pieces(span, self.first)
+            for span in spans(step * self.global_batch + start, size, self.first_samples[-1])
+            for day, first, num_rows in pieces(span, self.first_samples)
         ] or [(self.days[0], 0, 0)]
         bags = [
             np.concatenate([day.sparse[feature].read(first, num_rows) for day, first, num_rows in parts])
@@ -178,9 +186,8 @@ def open_days(directory: Path) -> list[Day]:
 def open_multi_hot(directory: Path, table_rows: Sequence[int], global_batch: int) -> MultiHot:
     """Open MLPerf's files as a source. Raises DataError if one is missing or damaged."""
     *days, last = open_days(directory)
-    source = MultiHot(days, [0, *accumulate(day.dense.rows for day in days)], table_rows, global_batch)
-    source.evaluation = MultiHot([last], [0, -(-last.dense.rows // 2)], table_rows, global_batch)
-    return source
+    evaluation = MultiHot([last], [-(-last.dense.rows // 2)], table_rows, global_batch)
+    return MultiHot(days, [day.dense.rows for day in days], table_rows, global_batch, evaluation)
 
 
 def pooling(directory: Path) -> tuple[float, ...]:

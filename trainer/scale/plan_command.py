@@ -55,9 +55,12 @@ def dry_run(
     else:
         from trainer.scale.planning import dry_run_job  # imports torch, which takes 200 MB
 
-        keys = _configured(preset, config, assignments)
+        keys = _configure(preset, config, assignments)
         job = dry_run_job(keys, ranks, ranks_per_host or ranks)
-        workload, plan = load_job_plan(job, Path(keys.sharding.plan)) if keys.sharding.plan else plan_job(job)
+        if keys.sharding.plan:
+            workload, plan = job.workload, load_job_plan(job, Path(keys.sharding.plan))
+        else:
+            workload, plan = plan_job(job)
         save = save or keys.sharding.save
     if save:
         plan.save(Path(save))
@@ -88,13 +91,13 @@ def plan_job(job: Job) -> tuple[Workload, Plan]:
     raise last
 
 
-def load_job_plan(job: Job, path: Path) -> tuple[Workload, Plan]:
-    """Return the workload and the plan of this file."""
+def load_job_plan(job: Job, path: Path) -> Plan:
+    """Return the plan of this file, with its prediction. Raises ConfigError if it does not fit the job."""
     workload, machine = job.workload, job.machine
-    placed = load_plan(path, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
-    plan = predict(placed, workload, machine, job.base_bytes)
+    plan = load_plan(path, len(workload.tables), workload.num_ranks, machine.ranks_per_host)
+    plan = predict(plan, workload, machine, job.base_bytes)
     check_fits(plan, job.memory_bytes)
-    return workload, plan
+    return plan
 
 
 def _workloads(job: Job) -> Iterator[Workload]:
@@ -109,14 +112,14 @@ def _workloads(job: Job) -> Iterator[Workload]:
                 yield with_tiers(job.workload, room, int(job.host_memory_bytes * ranks * part))
 
 
-def _configured(preset: str, config: str | None, assignments: Sequence[str]) -> RunConfig:
-    from trainer.keys import configured  # imports torch too
+def _configure(preset: str, config: str | None, assignments: Sequence[str]) -> RunConfig:
+    from trainer.keys import apply_options  # imports torch too
     from trainer.scale.presets import PRESETS
 
     if preset not in PRESETS:
         names = ", ".join((*PRESETS, *PUBLISHED))
         raise ConfigError(f"there is no preset {preset}", "it is misspelt", f"Use {names}")
-    return configured(PRESETS[preset](), config, assignments)
+    return apply_options(PRESETS[preset](), config, assignments)
 
 
 def _published(preset: str, ranks: int, ranks_per_host: int) -> Job:

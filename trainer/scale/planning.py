@@ -1,6 +1,6 @@
-"""The sharding plan of a run: from a file, or chosen by the planner for this configuration and these hosts.
+"""The sharding plan of a run, from a file or chosen by the planner, and the job that a dry run plans.
 
-All ranks must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
+All ranks of a run must get the same plan. Free memory differs between hosts, so the ranks all-reduce it first.
 """
 
 import resource
@@ -17,7 +17,7 @@ from trainer.batch import shares
 from trainer.config import DTYPES
 from trainer.dense import DenseModel
 from trainer.errors import ConfigError
-from trainer.faults import raised_on_all_ranks
+from trainer.faults import same_error_on_all_ranks
 from trainer.flat import FlatParameters
 from trainer.optimizers import ELEMENTWISE, DenseOptimizer
 from trainer.registry import KINDS
@@ -39,8 +39,8 @@ def workload_of(config: RunConfig, num_ranks: int) -> Workload:
     dtype = DTYPES[config.train.dtype]
     workload = Workload(
         tables=tuple(
-            Table(rows, dim, pooling)
-            for rows, dim, pooling in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
+            Table(rows, dim, factor)
+            for rows, dim, factor in zip(config.embedding.rows, config.embedding.dims, _pooling(config), strict=True)
         ),
         samples=tuple(share.size for share in shares(config.train.global_batch, num_ranks)),
         element_bytes=dtype.itemsize,
@@ -57,16 +57,16 @@ def workload_of(config: RunConfig, num_ranks: int) -> Workload:
 
 def row_bytes(config: RunConfig, plan: Plan) -> list[int]:
     """Return the bytes of a row of each table, with its optimizer state."""
-    number: int = DTYPES[config.train.dtype].itemsize
+    element_bytes: int = DTYPES[config.train.dtype].itemsize
     return [
-        dim * (number if KINDS[placement.kind].replicated else config.weight_bytes)
-        + number * config.optimizer.state_shape((1, dim))[-1]
+        dim * (element_bytes if KINDS[placement.kind].replicated else config.weight_bytes)
+        + element_bytes * config.optimizer.state_shape((1, dim))[-1]
         for dim, placement in zip(config.embedding.dims, plan.tables, strict=True)
     ]
 
 
 def check(config: RunConfig, num_ranks: int, ranks_per_host: int) -> None:
-    """Raise ConfigError if the plan does not fit the tables and ranks. `plan` checks memory later."""
+    """Raise ConfigError if kinds or a plan file do not fit the tables and ranks. `plan` checks memory later."""
     _check_kinds(config, num_ranks, ranks_per_host)
     if config.sharding.plan:
         load_plan(Path(config.sharding.plan), len(config.embedding.rows), num_ranks, ranks_per_host)
@@ -101,7 +101,7 @@ def plan(config: RunConfig, world: World) -> Plan:
     else:
         selected = choose(workload, machine, kinds, limit, base, disk_bytes=_NO_LIMIT)
     if sharding.save:
-        with raised_on_all_ranks():
+        with same_error_on_all_ranks():
             if world.rank == 0:
                 selected.save(Path(sharding.save))
     return selected

@@ -12,7 +12,7 @@ from math import gcd
 from trainer.scale.sharding.workload import Machine, Table, Workload
 
 _SIZE_UNIT = 10**12  # the sizes of tables are proportional to this ÷ their number: whole numbers, for exact sums
-_POOLING = (0.1, 1.0, 0.3, 4.0, 0.1, 1.0, 0.5, 2.0, 0.1, 0.9)  # factors of the mean, which is 1
+_POOLING = (0.1, 1.0, 0.3, 4.0, 0.1, 1.0, 0.5, 2.0, 0.1, 0.9)  # pooling factors of tables ÷ their mean
 _GLOBAL_BATCH = 65_536
 
 
@@ -50,17 +50,19 @@ class PublishedModel:
 
     def tables(self) -> tuple[Table, ...]:
         """Return the tables: the k-th largest one has 1 / k of the parameters of the largest one."""
-        left = self.parameters - self.dense.parameters
-        dims = [self.dims[number % len(self.dims)] for number in range(self.num_tables)]
+        parameters = self.parameters - self.dense.parameters
+        dims = [self.dims[table % len(self.dims)] for table in range(self.num_tables)]
         sizes = [_SIZE_UNIT // number for number in range(1, self.num_tables + 1)]
-        rows = [left * size // (sum(sizes) * dim) for size, dim in zip(sizes, dims, strict=True)]
-        left -= sum(num * dim for num, dim in zip(rows, dims, strict=True))
-        for table in sorted(range(self.num_tables), key=lambda table: -dims[table]):  # parameters left by rounding
-            rows[table] += left // dims[table]
-            left %= dims[table]
-        factors = [_POOLING[(number + number // 10) % len(_POOLING)] for number in range(self.num_tables)]
+        rows = [parameters * size // (sum(sizes) * dim) for size, dim in zip(sizes, dims, strict=True)]
+        left_by_rounding = parameters - sum(num_rows * dim for num_rows, dim in zip(rows, dims, strict=True))
+        for table in sorted(range(self.num_tables), key=lambda table: -dims[table]):
+            rows[table] += left_by_rounding // dims[table]
+            left_by_rounding %= dims[table]
+        # Shifted by one after every ten tables, because the dimensions may repeat after ten tables too
+        factors = [_POOLING[(table + table // 10) % len(_POOLING)] for table in range(self.num_tables)]
         return tuple(
-            Table(num, dim, self.pooling * factor) for num, dim, factor in zip(rows, dims, factors, strict=True)
+            Table(num_rows, dim, self.pooling * factor)
+            for num_rows, dim, factor in zip(rows, dims, factors, strict=True)
         )
 
     def workload(self, num_ranks: int) -> Workload:

@@ -10,13 +10,13 @@ import torch.distributed as dist
 
 import zmon
 from trainer.errors import DataError
-from trainer.faults import raised_on_all_ranks
+from trainer.faults import same_error_on_all_ranks
 from trainer.loader import Extent, Source
 from trainer.loop import Loop
-from trainer.scale.checkpoint import Checkpoints, State
+from trainer.scale.checkpoint import CheckpointConfig, Checkpoints, State
 from trainer.scale.config import RunConfig
 from trainer.scale.criteo import Criteo
-from trainer.scale.fastest_kernel import record, with_fastest
+from trainer.scale.fastest_kernel import kernel_number, with_fastest
 from trainer.scale.planning import plan, row_bytes
 from trainer.scale.pooled_check import CheckedExchange
 from trainer.scale.sharding.text import as_text
@@ -28,7 +28,7 @@ from trainer.synthetic import Synthetic
 from trainer.train import Trainer
 from trainer.world import World
 
-_NOTABLE_SECONDS = 0.5  # a shorter wait for a checkpoint is not printed
+_REPORTED_WAIT_SECONDS = 0.5  # a shorter wait for a checkpoint is not printed
 
 
 def open_source(config: RunConfig, world: World) -> Source:
@@ -68,7 +68,7 @@ class Run(Loop):
             _check_samples(source, world)
             self.plan = plan(config, world)
             config = with_fastest(config, world, source, self.plan.tables)
-            with raised_on_all_ranks():  # the kernel may support the tables of some ranks only
+            with same_error_on_all_ranks():  # the kernel may support the tables of some ranks only
                 trainer = Trainer(config, world, self.plan.tables)
         if config.check.pooled:
             trainer.exchange = CheckedExchange(trainer.exchange, config.embedding.dims, world)
@@ -80,16 +80,7 @@ class Run(Loop):
         if on_disk:
             self.note = CacheNote(on_disk, world.warn)
         if config.checkpoint.folder:
-            # Rows on a disk have no room for copies, so training waits until they are written.
-            asynchronous = config.checkpoint.asynchronous and not config.embedding.tier.folder
-            saving = replace(config.checkpoint, asynchronous=asynchronous)
-            constants = record(config.embedding.kernel)
-            self.checkpoints = checkpoints = Checkpoints(saving, self.state(), world.warn, constants)
-            with zmon.activity("checkpoint"):
-                self.steps_done, saved = checkpoints.resume()
-            self._warn_of_changes(saved)
-            if self.steps_done:
-                world.say(f"resumed from step {self.steps_done} in {config.checkpoint.folder}")
+            self.checkpoints = self._resume(config.checkpoint)
 
     def train(self) -> None:
         """Train to the end of the run. Raises TrainingError, CheckpointError, DataError."""
@@ -101,25 +92,38 @@ class Run(Loop):
         """Return the tensors of a checkpoint: everything that a step changes."""
         return state_of(self.trainer, self.running)
 
+    def _resume(self, config: CheckpointConfig) -> Checkpoints:
+        """Open the checkpoints of this run, and resume from one of them."""
+        # Rows on a disk have no room for copies, so training waits until they are written.
+        config = replace(config, asynchronous=config.asynchronous and not self.config.embedding.tier.folder)
+        constants = kernel_number(self.config.embedding.kernel)
+        checkpoints = Checkpoints(config, self.state(), self.world.warn, constants)
+        with zmon.activity("checkpoint"):
+            self.steps_done, numbers = checkpoints.resume()
+        self._warn_of_changes(numbers)
+        if self.steps_done:
+            self.world.say(f"resumed from step {self.steps_done} in {config.folder}")
+        return checkpoints
+
     def _save(self) -> None:
         begin = time.perf_counter()
         super()._save()
-        if (seconds := time.perf_counter() - begin) >= _NOTABLE_SECONDS:
+        if (seconds := time.perf_counter() - begin) >= _REPORTED_WAIT_SECONDS:
             self.world.say(f"step {self.steps_done}  training waited {seconds:.1f} s for a checkpoint")
 
-    def _warn_of_changes(self, saved: Mapping[str, float]) -> None:
-        """Warn if a setting that selects the samples has changed since the checkpoint, or if samples are skipped."""
+    def _warn_of_changes(self, numbers: Mapping[str, float]) -> None:
+        """Warn if a setting that selects the samples differs from the checkpoint's numbers, or samples are skipped."""
         for name in ("global_batch", "seed"):
-            now: int = getattr(self.config.train, name)
-            if (value := saved.get(name, now)) != now:
+            value: int = getattr(self.config.train, name)
+            if (old := numbers.get(name, value)) != value:
                 self.world.warn(
-                    f"train.{name} is {now}, but was {value} when step {self.steps_done} was saved: from here on the "
+                    f"train.{name} is {value}, but was {old} when step {self.steps_done} was saved: from here on the "
                     "run trains on other samples than without the change"
                 )
         position = self.extent.samples(self.steps_done)
-        skipped = position - saved.get("samples", position)  # older checkpoints do not have it
-        if skipped > 0 and saved.get("global_batch") == self.config.train.global_batch:
+        num_skipped = position - numbers.get("samples", position)  # older checkpoints do not have it
+        if num_skipped > 0 and numbers.get("global_batch") == self.config.train.global_batch:
             self.world.warn(
-                f"{skipped:.0f} samples are skipped: step {self.steps_done} was the last step of the run that saved "
-                "it, with fewer samples, and this run continues after a full batch"
+                f"{num_skipped:.0f} samples are skipped: step {self.steps_done} was the last step of the run that "
+                "saved it, with fewer samples, and this run continues after a full batch"
             )

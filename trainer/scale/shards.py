@@ -156,14 +156,14 @@ class StoredRows:
 
     def __init__(self, directory: Path, part: str, shards: Sequence[int], files: Files) -> None:
         self.directory, self.part, self.files = directory, part, files
-        self.first = [0, *accumulate(shards)]  # first row of each shard; the last item is the number of rows
+        self.first_rows = [0, *accumulate(shards)]  # of each shard; the last item is the number of rows
 
     def __len__(self) -> int:
-        return self.first[-1]
+        return self.first_rows[-1]
 
     def __getitem__(self, span: slice) -> NDArray[np.void]:
         """Return rows `span.start` to `span.stop`, both within the part. Raises DataError if a file has changed."""
-        return np.concatenate([np.empty(0, ROW), *(self._piece(*piece) for piece in pieces(span, self.first))])
+        return np.concatenate([np.empty(0, ROW), *(self._piece(*piece) for piece in pieces(span, self.first_rows))])
 
     def _piece(self, shard: int, first: int, size: int) -> NDArray[np.void]:
         file = self.directory / shard_name(self.part, shard)

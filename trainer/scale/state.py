@@ -56,7 +56,7 @@ def _in_memory_or_on_disk(shard: Shard, kernel: Kernel, first: int) -> tuple[Par
     """Return the weight and the optimizer state of a shard, whose rows begin at `first` in a kernel."""
     weight_on_disk, state_on_disk = None, None
     if isinstance(kernel, TieredKernel):
-        weight_on_disk, state_on_disk = StoredRows(kernel, "weight", first), StoredRows(kernel, "state", first)
+        weight_on_disk, state_on_disk = KernelRows(kernel, "weight", first), KernelRows(kernel, "state", first)
         weight = kernel.weight.new_empty(shard.num_rows, shard.num_columns, device="meta")
         state = kernel.state.new_empty(shard.num_rows, *kernel.state.shape[1:], device="meta")
     else:
@@ -76,8 +76,8 @@ def _moments(shard: Shard, state: Part, num_moments: int, dim: int) -> Part:
 
 
 @dataclass(frozen=True)
-class StoredRows:
-    """The weight or the optimizer state of the rows of a kernel, from one of them on."""
+class KernelRows:
+    """The weight or the optimizer state of the rows of a kernel from row `first` on, as `DiskRows`."""
 
     kernel: TieredKernel
     field: Literal["weight", "state"]
@@ -90,11 +90,11 @@ class StoredRows:
     def write(self, first_column: int, rows: Tensor) -> None:
         """Set the first rows, or some columns of their weight."""
         records = self.kernel.records(self.first, len(rows))
-        field = records[self.field].reshape(len(rows), -1)  # a view
-        values = array(rows).reshape(len(rows), -1)
-        field[:, first_column : first_column + values.shape[1]] = values
+        old_values = records[self.field].reshape(len(rows), -1)  # a view
+        new_values = array(rows).reshape(len(rows), -1)
+        old_values[:, first_column : first_column + new_values.shape[1]] = new_values
         self.kernel.set_records(self.first, records)
 
-    def after(self, first: int) -> StoredRows:
-        """Return the rows from this one on."""
-        return replace(self, first=self.first + first)
+    def after(self, num_rows: int) -> KernelRows:
+        """Return the rows without the first ones."""
+        return replace(self, first=self.first + num_rows)

@@ -27,42 +27,47 @@ def steps(
     return rank_steps(plan, workload, MACHINE, dense, rate)
 
 
+def sent_bytes(step):
+    """Return the bytes to ranks of its host, and to other hosts."""
+    return step.bytes_within_host, step.bytes_across_hosts
+
+
 def test_dense_seconds_are_operations_or_bytes() -> None:
-    assert steps((0,), (5, 5))[0].dense == 5e6 / 1e9
-    assert steps((0,), (5, 5), rate=1e15)[0].dense == pytest.approx(4 * 8 * 10 / 1e9)
+    assert steps((0,), (5, 5))[0].dense_seconds == 5e6 / 1e9
+    assert steps((0,), (5, 5), rate=1e15)[0].dense_seconds == pytest.approx(4 * 8 * 10 / 1e9)
 
 
 def test_vectors_are_exposed_and_ids_run_during_computation() -> None:
-    assert steps((0,), (5, 5))[1].exposed == pytest.approx(2 * 160e-6)
+    assert steps((0,), (5, 5))[1].exposed_seconds == pytest.approx(2 * 160e-6)
     slow = steps((0,), (5, 5), rate=1e15)[1]  # 60 µs of ids and 40 of the all-reduce, during 0.32 µs of dense layers
-    assert slow.exposed == pytest.approx((2 * 160 + 60 + 40 - 0.32) * 1e-6)
+    assert slow.exposed_seconds == pytest.approx((2 * 160 + 60 + 40 - 0.32) * 1e-6)
 
 
 def test_bytes_are_split_by_host() -> None:
     near, far = steps((0,), (5, 5))[1], steps((0,), (5, 0, 5, 0))[2]
-    assert (near.within_hosts, near.across_hosts) == (60 + 160, 0)  # ids and gradients, with nothing to itself
-    assert (far.within_hosts, far.across_hosts) == (0, 60 + 160)
+    assert sent_bytes(near) == (60 + 160, 0)  # ids and gradients, with nothing to itself
+    assert sent_bytes(far) == (0, 60 + 160)
 
 
 def test_bytes_of_shards_to_each_other_are_split_by_host() -> None:
     """Ids and lengths of 5 samples are 60 bytes for all columns, 40 for half of the rows; 10 vectors of 32 bytes."""
     rows = steps((0, 1), (5, 5), kind="table_row_wise")
-    assert [(step.within_hosts, step.across_hosts) for step in rows] == [(40 + 2 * 160, 0)] * 2
+    assert [sent_bytes(step) for step in rows] == [(40 + 2 * 160, 0)] * 2
     columns, alone = (
         steps((0, 1, 2, 3), (5, 5, 5, 5), kind="column_wise", shared_moments=shared) for shared in (True, False)
     )
     vectors = 5 * 8 + 5 * 8  # of 2 columns, to samples and from them
-    assert (alone[0].within_hosts, alone[0].across_hosts) == (60 + vectors, 2 * (60 + vectors))
+    assert sent_bytes(alone[0]) == (60 + vectors, 2 * (60 + vectors))
     squares = 40 * 4
-    assert (columns[0].within_hosts, columns[0].across_hosts) == (60 + vectors + squares, 2 * (60 + vectors + squares))
+    assert sent_bytes(columns[0]) == (60 + vectors + squares, 2 * (60 + vectors + squares))
 
 
 def test_rate_is_that_of_the_slowest_rank() -> None:
     workload = Workload((TABLE,), (5, 5))
     plan = predict(Plan(2, (Placement("table_wise", (0,)),)), workload, MACHINE, 7)
     predicted_steps = rank_steps(plan, workload, MACHINE, DENSE, 1e9)
-    slowest = max(step.dense + step.tables + step.exposed for step in predicted_steps)
-    text = as_text(plan, workload, predicted_steps, published=1000.0)
+    slowest = max(step.dense_seconds + step.table_seconds + step.exposed_seconds for step in predicted_steps)
+    text = as_text(plan, workload, predicted_steps, published_rate=1000.0)
     assert f"{10 / slowest:,.0f} samples/s, {10 / slowest / 1000:.2f} × the published 1,000" in text
 
 

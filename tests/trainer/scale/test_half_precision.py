@@ -14,7 +14,6 @@ from trainer.scale.half_precision import HalfPrecision, add_bits
 from trainer.scale.run import Run, open_source
 from trainer.scale.tier.kernel import TieredKernel, record_of
 from trainer.sharding import Merge, Shard
-from trainer.work import StepWork
 
 CPU = torch.device("cpu")
 ROWS, DIM, RATE = 50, 8, 0.05
@@ -205,11 +204,8 @@ def test_memory_of_rows_is_half_in_plan_and_in_truth(single_rank_world, small_co
     for run, size in bytes_of.items():
         assert run.plan.predicted[0].memory.weights == size
     assert half.plan.predicted[0].memory.state == sum(state.nbytes for *_, state in half.trainer.tables.parts())
-    number_bytes = [
-        StepWork(run.config, CPU).memory_traffic(0, 0, 1) - StepWork(run.config, CPU).memory_traffic(0, 0, 0)
-        for run in (full, half)
-    ]
-    assert number_bytes == [12, 6]
+    works = [run.trainer.work for run in (full, half)]
+    assert [work.memory_traffic(0, 0, 1) - work.memory_traffic(0, 0, 0) for work in works] == [12, 6]
 
 
 def test_fbgemm_is_refused(small_config) -> None:

@@ -18,7 +18,7 @@ import torch.distributed.checkpoint as dcp
 
 from trainer.checkpoint import NOT_FINITE, not_finite
 from trainer.errors import CheckpointError, require
-from trainer.faults import raised_on_all_ranks
+from trainer.faults import same_error_on_all_ranks
 from trainer.scale.checkpoint import folder
 from trainer.scale.checkpoint.coordinator import Coordinator, new_store
 from trainer.scale.checkpoint.reader import Streams, read_table
@@ -74,7 +74,7 @@ class Checkpoints:
         self._newest: int | None = None  # the step of the last save or load
         self._thread: Thread | None = None
         self._error: CheckpointError | None = None
-        with raised_on_all_ranks():
+        with same_error_on_all_ranks():
             files_under(config.key_file)  # a key that is missing is an error now, not at the first save
         self._writer = Writer(self.folder, config.key_file, state, self.coordinator)
         num_deleted = self._on_rank_0("cannot use", folder.tidy)
@@ -115,7 +115,7 @@ class Checkpoints:
 
     def load(self, step: int) -> dict[str, float]:
         """Load the checkpoint of a step, whatever its sharding was, and return its numbers."""
-        numbers, fault = self._try(step)
+        numbers, fault = self._load_on_all_ranks(step)
         if fault:
             raise CheckpointError(f"cannot load step {step} from {self.folder}", fault, _NEXT_STEP)
         return numbers
@@ -124,7 +124,7 @@ class Checkpoints:
         """Load the newest checkpoint that is finite. Return its step and numbers; no step if there is no checkpoint."""
         steps = self._on_rank_0("cannot list", folder.steps)
         for step in reversed(steps):
-            numbers, fault = self._try(step)
+            numbers, fault = self._load_on_all_ranks(step)
             if not fault:
                 return step, numbers
             self.warn(f"{self.folder}: skipped step {step}, because {fault}")
@@ -132,7 +132,7 @@ class Checkpoints:
             raise CheckpointError(f"cannot resume from {self.folder}", "no checkpoint in it is finite", _NEXT_STEP)
         return None, {}
 
-    def _try(self, step: int) -> tuple[dict[str, float], str]:
+    def _load_on_all_ranks(self, step: int) -> tuple[dict[str, float], str]:
         """Load the checkpoint of a step. Return its numbers, and which tensor is not finite; empty if all are."""
 
         def combine(by_rank: Sequence[tuple[dict[str, float], str]]) -> tuple[dict[str, float], str]:
@@ -140,13 +140,13 @@ class Checkpoints:
             return numbers, next((fault for _, fault in by_rank if fault), "")
 
         failure = f"cannot load step {step} from {self.folder}"
-        numbers, fault = self.coordinator.agree(failure, _NEXT_STEP, partial(self._load, step), combine)
+        numbers, fault = self.coordinator.agree(failure, _NEXT_STEP, partial(self._load_local, step), combine)
         if not fault:
             self._newest = step
         return numbers, fault
 
-    def _load(self, step: int) -> tuple[dict[str, float], str]:
-        """Load what this rank holds of a checkpoint. Return its numbers, and which tensor is not finite, as `_try`."""
+    def _load_local(self, step: int) -> tuple[dict[str, float], str]:
+        """Load what this rank holds of a checkpoint. Return the same as `_load_on_all_ranks`."""
         path = folder.checkpoint_path(self.folder, step)
         if not path.is_dir():
             steps = ", ".join(map(str, folder.steps(self.folder))) or "none"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
@@ -22,8 +22,15 @@ from trainer.scale.checkpoint.rows import Mismatch
 
 MIN_WAIT_SECONDS = 0.05  # enough to read a key that already exists
 
-A = TypeVar("A")
-B = TypeVar("B")
+A = TypeVar("A")  # the result of a rank
+B = TypeVar("B")  # what rank 0 makes of all results
+
+
+class _Outcome(NamedTuple):
+    """The result of a function, or the reason of its failure."""
+
+    error: str  # empty: it did not fail
+    value: Any = None
 
 
 class Coordinator:
@@ -44,51 +51,50 @@ class Coordinator:
         """
         self.round += 1
         try:
-            cause, decision = self._decide(_attempt(self.rank, local), combine)
-        except dist.DistError as error:
-            cause = f"rank {self.rank} cannot reach the store of the job ({_one_line(error)})"
-        if cause:
-            raise CheckpointError(failure, cause, next_step)
+            error, decision = self._decide(_attempt(self.rank, local), combine)
+        except dist.DistError as store_error:
+            error = f"rank {self.rank} cannot reach the store of the job ({_one_line(store_error)})"
+        if error:
+            raise CheckpointError(failure, error, next_step)
         return cast(B, decision)
 
-    def _decide(self, result: tuple[str, Any], combine: Callable[[Sequence[A]], B]) -> tuple[str, Any]:
-        self.store.set(self._key(self.rank), msgspec.msgpack.encode(result))
+    def _decide(self, outcome: _Outcome, combine: Callable[[Sequence[A]], B]) -> _Outcome:
+        """Send the outcome of this rank, and return the decision of rank 0."""
+        self.store.set(self._key(self.rank), msgspec.msgpack.encode(outcome))
         if self.rank == 0:
-            results = self._gather()
-            causes = [cause for cause, _ in results if cause]
-            values = [value for _, value in results]
-            decision = (causes[0], None) if causes else _attempt(0, partial(combine, values))
+            outcomes = self._gather()
+            failed = [outcome for outcome in outcomes if outcome.error]
+            values = [outcome.value for outcome in outcomes]
+            decision = failed[0] if failed else _attempt(0, partial(combine, values))
             self.store.set(self._key("decided"), msgspec.msgpack.encode(decision))
-            self._delete_keys(self.round - 1)  # all ranks have read them, or they would not be in this round
+            for name in (*range(self.size), "decided"):  # all ranks have read them, or they would not be in this round
+                self.store.delete_key(f"{self.round - 1}/{name}")
         seconds = 2 * self.timeout_seconds  # rank 0 itself may wait for the slowest rank
-        return self._read(self._key("decided"), seconds) or (self._timed_out([0]), None)
+        return self._read(self._key("decided"), seconds) or self._timed_out([0])
 
-    def _gather(self) -> Sequence[tuple[str, Any]]:
+    def _gather(self) -> Sequence[_Outcome]:
+        """Return the outcomes of all ranks, or a single error if some of them are late."""
         deadline = monotonic() + self.timeout_seconds
-        results = [
+        outcomes = [
             self._read(self._key(rank), max(deadline - monotonic(), MIN_WAIT_SECONDS)) for rank in range(self.size)
         ]
-        late = [rank for rank, result in enumerate(results) if result is None]
-        return [(self._timed_out(late), None)] if late else [result for result in results if result is not None]
+        late = [rank for rank, outcome in enumerate(outcomes) if outcome is None]
+        return [self._timed_out(late)] if late else [outcome for outcome in outcomes if outcome is not None]
 
-    def _read(self, key: str, seconds: float) -> tuple[str, Any] | None:
-        """Return the error, empty for none, and the value; None if the key does not appear in time."""
+    def _read(self, key: str, seconds: float) -> _Outcome | None:
+        """Return the outcome in the store; None if the key does not appear in time."""
         try:
             self.store.wait([key], timedelta(seconds=seconds))
         except dist.DistStoreError:
             return None
         try:
-            return msgspec.msgpack.decode(self.store.get(key), type=tuple[str, Any])
+            return msgspec.msgpack.decode(self.store.get(key), type=_Outcome)
         except msgspec.MsgspecError as error:
-            return f"{key} in the store of the job is no value of a rank ({_one_line(error)})", None
+            return _Outcome(f"{key} in the store of the job is no value of a rank ({_one_line(error)})")
 
-    def _timed_out(self, ranks: Sequence[int]) -> str:
-        names = ", ".join(map(str, ranks))
-        return f"rank {names} did not answer within {self.timeout_seconds:g} s (checkpoint.timeout_seconds)"
-
-    def _delete_keys(self, old_round: int) -> None:
-        for name in (*range(self.size), "decided"):
-            self.store.delete_key(f"{old_round}/{name}")
+    def _timed_out(self, ranks: Sequence[int]) -> _Outcome:
+        limit = f"{self.timeout_seconds:g} s (checkpoint.timeout_seconds)"
+        return _Outcome(f"rank {', '.join(map(str, ranks))} did not answer within {limit}")
 
     def _key(self, name: int | str) -> str:
         return f"{self.round}/{name}"
@@ -112,14 +118,13 @@ def random_bytes() -> bytes:
     return bytes(random.tolist())
 
 
-def _attempt(rank: int, function: Callable[[], A]) -> tuple[str, A | None]:
-    """Call a function; return the error, empty for none, and the result."""
+def _attempt(rank: int, function: Callable[[], Any]) -> _Outcome:
     try:
-        return "", function()
+        return _Outcome("", function())
     except Mismatch as error:
-        return str(error), None
+        return _Outcome(str(error))
     except Exception as error:
-        return f"rank {rank}: {_reason(error)}", None
+        return _Outcome(f"rank {rank}: {_reason(error)}")
 
 
 def _reason(error: BaseException) -> str:

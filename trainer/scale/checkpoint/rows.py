@@ -32,7 +32,7 @@ CHUNK_BYTES = 16 << 20  # maximum size of a chunk; a load reads whole chunks, an
 
 
 class DiskRows(Protocol):
-    """The rows of a part that are on a disk, from row 0 on."""
+    """The rows of a part that are on a disk."""
 
     def read(self, num_rows: int) -> Tensor:
         """Return copies of the first rows."""
@@ -40,8 +40,8 @@ class DiskRows(Protocol):
     def write(self, first_column: int, rows: Tensor) -> None:
         """Set the first rows, or some of their columns."""
 
-    def after(self, first: int) -> DiskRows:
-        """Return the rows from this one on."""
+    def after(self, num_rows: int) -> DiskRows:
+        """Return the rows without the first ones."""
 
 
 class Part(NamedTuple):

@@ -11,16 +11,8 @@ from torch.distributed.checkpoint.planner import SavePlan
 
 from trainer.checkpoint import DIVERGED, NOT_FINITE, not_finite
 from trainer.errors import CheckpointError
-from trainer.scale.checkpoint import folder
+from trainer.scale.checkpoint import folder, messages
 from trainer.scale.checkpoint.coordinator import Coordinator, random_bytes
-from trainer.scale.checkpoint.messages import (
-    PlannedChunk,
-    WrittenChunk,
-    planned_chunks,
-    save_plan,
-    write_results,
-    written_chunks,
-)
 from trainer.scale.checkpoint.reader import Streams
 from trainer.scale.checkpoint.rows import RowSavePlanner, State, chunks
 from trainer.scale.disk import sync_file
@@ -50,15 +42,15 @@ class Writer:
         planner, rank = self._planner, self._coordinator.rank
         planner.set_up_planner({}, is_coordinator=rank == 0)
 
-        def plan_all(plans: Sequence[object]) -> list[list[PlannedChunk]]:
-            local_plans = [save_plan(msgspec.convert(plan, list[PlannedChunk])) for plan in plans]
-            return [planned_chunks(plan) for plan in planner.create_global_plan(local_plans)[0]]
+        def plan_all(plans: Sequence[object]) -> list[list[messages.PlannedChunk]]:
+            local_plans = [messages.save_plan(msgspec.convert(plan, list[messages.PlannedChunk])) for plan in plans]
+            return [messages.planned_chunks(plan) for plan in planner.create_global_plan(local_plans)[0]]
 
         failure = f"cannot plan a save in {self._folder}"
         decided: object = self._coordinator.agree(
-            failure, folder.NEXT_STEP, lambda: planned_chunks(planner.create_local_plan()), plan_all
+            failure, folder.NEXT_STEP, lambda: messages.planned_chunks(planner.create_local_plan()), plan_all
         )
-        plans = [save_plan(plan) for plan in msgspec.convert(decided, list[list[PlannedChunk]])]
+        plans = [messages.save_plan(plan) for plan in msgspec.convert(decided, list[list[messages.PlannedChunk]])]
         self._plan = dcp.FileSystemWriter(self._folder).prepare_global_plan(plans)[rank]
 
     def copy(self) -> None:
@@ -75,8 +67,8 @@ class Writer:
         files = files_under(self._key_file, _data_set(self._random, step))
         writer.fs = Streams(files)
 
-        def write_local() -> list[WrittenChunk]:
-            return written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
+        def write_local() -> list[messages.WrittenChunk]:
+            return messages.written_chunks(writer.write_data(writer.prepare_local_plan(plan), self._planner).wait())
 
         def check() -> None:
             name = not_finite((item.index.fqn, self._planner.lookup_object(item.index)) for item in plan.items)
@@ -84,7 +76,8 @@ class Writer:
                 raise ValueError(f"{name} {NOT_FINITE}")
 
         def finish(written: Sequence[object]) -> None:
-            results = [write_results(msgspec.convert(of_rank, list[WrittenChunk])) for of_rank in written]
+            by_rank = msgspec.convert(written, list[list[messages.WrittenChunk]])
+            results = [messages.write_results(chunks_of_rank) for chunks_of_rank in by_rank]
             with files.create(path / NUMBERS) as file:
                 file.write(json.dumps(numbers).encode())
                 sync_file(file)

@@ -24,8 +24,8 @@ MAGIC = b"ZMONENC1"
 CHUNK_BYTES = 1 << 20
 DATA_SET_BYTES = 16
 _TAG_BYTES = 16
-_FIXED = struct.Struct(f"<8sI{DATA_SET_BYTES}s")  # magic, bytes of a chunk, data set
-HEADER_BYTES = _FIXED.size + WRAPPED_BYTES
+_PREFIX = struct.Struct(f"<8sI{DATA_SET_BYTES}s")  # of the header: magic, bytes of a chunk, data set
+HEADER_BYTES = _PREFIX.size + WRAPPED_BYTES
 _MAX_CHUNK_BYTES = 1 << 30
 
 
@@ -40,27 +40,29 @@ def new_data_set() -> bytes:
 
 @dataclass(frozen=True)
 class _Header:
+    """The header of an encrypted file."""
+
     chunk_bytes: int
     data_set: bytes
-    wrapped: bytes
+    wrapped_key: bytes
 
-    def fixed(self) -> bytes:
-        return _FIXED.pack(MAGIC, self.chunk_bytes, self.data_set)
+    def prefix(self) -> bytes:
+        return _PREFIX.pack(MAGIC, self.chunk_bytes, self.data_set)
 
     @classmethod
     def read(cls, path: Path, content: bytes) -> _Header:
-        """Raises DamagedFile."""
+        """Read the header from the first bytes of a file. Raises DamagedFile."""
         if len(content) < HEADER_BYTES or not content.startswith(MAGIC):
             raise DamagedFile(f"{path} is not an encrypted file: its header is missing")
-        _, chunk_bytes, data_set = _FIXED.unpack_from(content)
+        _, chunk_bytes, data_set = _PREFIX.unpack_from(content)
         if not 0 < chunk_bytes <= _MAX_CHUNK_BYTES:
             raise DamagedFile(f"the header of {path} is damaged: it has chunks of {chunk_bytes:,} bytes")
-        return cls(chunk_bytes, data_set, content[_FIXED.size : HEADER_BYTES])
+        return cls(chunk_bytes, data_set, content[_PREFIX.size : HEADER_BYTES])
 
 
-def _associated_data(fixed: bytes, name: str, chunk: int, is_last: bool) -> bytes:
+def _associated_data(prefix: bytes, name: str, chunk: int, is_last: bool) -> bytes:
     """Return what the tag of a chunk authenticates in addition to the chunk."""
-    return fixed + struct.pack("<QB", chunk, is_last) + name.encode()
+    return prefix + struct.pack("<QB", chunk, is_last) + name.encode()
 
 
 def _nonce(chunk: int) -> bytes:
@@ -73,9 +75,9 @@ class EncryptedWriter(io.RawIOBase):
     def __init__(self, path: Path, key: MasterKey, data_set: bytes, chunk_bytes: int = CHUNK_BYTES) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        file_key, wrapped = key.new_file_key()
-        header = _Header(chunk_bytes, data_set, wrapped)
-        self._fixed = header.fixed()
+        file_key, wrapped_key = key.new_file_key()
+        header = _Header(chunk_bytes, data_set, wrapped_key)
+        self._prefix = header.prefix()
         self._name = path.name.removesuffix(".tmp")  # torch renames a file when it is complete
         self._chunk_bytes = chunk_bytes
         self._cipher = AESGCM(file_key)
@@ -83,7 +85,7 @@ class EncryptedWriter(io.RawIOBase):
         self._size = 0  # plain bytes so far
         self._pending = bytearray()  # plain bytes that are not yet in a chunk
         self._file = path.open("wb")
-        self._file.write(self._fixed + wrapped)
+        self._file.write(self._prefix + wrapped_key)
 
     def writable(self) -> bool:
         return True
@@ -118,7 +120,7 @@ class EncryptedWriter(io.RawIOBase):
                 super().close()
 
     def _write_chunk(self, plain: bytes, is_last: bool) -> None:
-        associated = _associated_data(self._fixed, self._name, self._chunk, is_last)
+        associated = _associated_data(self._prefix, self._name, self._chunk, is_last)
         self._file.write(self._cipher.encrypt(_nonce(self._chunk), plain, associated))
         self._chunk += 1
 
@@ -137,16 +139,16 @@ class EncryptedReader(io.RawIOBase):
             if data_set is not None and header.data_set != data_set:
                 raise DamagedFile(f"chunk 0 of {path} belongs to another data set")
             try:
-                self._cipher = AESGCM(key.unwrap(header.wrapped))
+                self._cipher = AESGCM(key.unwrap(header.wrapped_key))
             except KeyMismatch as error:
                 raise DamagedFile(f"cannot decrypt chunk 0 of {path}: {error}") from None
-            self.data_set, self._fixed, self._chunk_bytes = header.data_set, header.fixed(), header.chunk_bytes
-            stored = os.fstat(self._file.fileno()).st_size - HEADER_BYTES
-            self._num_chunks = -(-stored // (self._chunk_bytes + _TAG_BYTES))
-            self._size = stored - self._num_chunks * _TAG_BYTES
+            self.data_set, self._prefix, self._chunk_bytes = header.data_set, header.prefix(), header.chunk_bytes
+            stored_bytes = os.fstat(self._file.fileno()).st_size - HEADER_BYTES
+            self._num_chunks = -(-stored_bytes // (self._chunk_bytes + _TAG_BYTES))
+            self._size = stored_bytes - self._num_chunks * _TAG_BYTES  # of the plain bytes
             if self._num_chunks < 1 or self._size < 0:
                 raise DamagedFile(f"{path} is cut: chunk {max(0, self._num_chunks - 1)} is not whole")
-            self._loaded, self._plain = -1, b""  # the number of the chunk in memory, and its plain bytes
+            self._chunk, self._plain = -1, b""  # the number of the chunk in memory (-1: none), and its plain bytes
         except BaseException:
             self._file.close()
             raise
@@ -172,7 +174,7 @@ class EncryptedReader(io.RawIOBase):
         view, filled = memoryview(buffer).cast("B"), 0
         while filled < len(view):
             chunk, first = divmod(self._position, self._chunk_bytes)
-            if chunk < self._num_chunks and self._loaded != chunk:
+            if chunk < self._num_chunks and self._chunk != chunk:
                 self._load(chunk)
             if self._position >= self._size:
                 break
@@ -192,9 +194,9 @@ class EncryptedReader(io.RawIOBase):
 
         stored_bytes = self._chunk_bytes + _TAG_BYTES
         stored = os.pread(self._file.fileno(), stored_bytes, HEADER_BYTES + chunk * stored_bytes)
-        associated = _associated_data(self._fixed, self._path.name, chunk, chunk == self._num_chunks - 1)
+        associated = _associated_data(self._prefix, self._path.name, chunk, chunk == self._num_chunks - 1)
         try:
-            self._plain, self._loaded = self._cipher.decrypt(_nonce(chunk), stored, associated), chunk
+            self._plain, self._chunk = self._cipher.decrypt(_nonce(chunk), stored, associated), chunk
         except InvalidTag:
             where = f"chunk {chunk} of {self._num_chunks} of {self._path}"
             raise DamagedFile(f"{where} is not as it was written: changed, moved, or the file was cut") from None
@@ -205,9 +207,9 @@ def rewrap(path: Path, old: MasterKey, new: MasterKey) -> int:
     with path.open("r+b", buffering=0) as file:
         header = _Header.read(path, file.read(HEADER_BYTES) or b"")
         try:
-            wrapped = new.wrap(old.unwrap(header.wrapped))
+            wrapped_key = new.wrap(old.unwrap(header.wrapped_key))
         except KeyMismatch as error:
             raise DamagedFile(f"cannot decrypt the header of {path}: {error}") from None
-        os.pwrite(file.fileno(), wrapped, _FIXED.size)
+        os.pwrite(file.fileno(), wrapped_key, _PREFIX.size)
         os.fsync(file.fileno())
-    return len(wrapped)
+    return len(wrapped_key)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from trainer.scale.sharding.cost import Loads
-from trainer.scale.sharding.options import MEMORY, ROWS, Option
+from trainer.scale.sharding.cost import MEMORY, NUM_DECISIVE, Loads
+from trainer.scale.sharding.options import Option
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 from trainer.sharding import Placement
 
-Score = tuple[int, list[int], int]  # bytes that do not fit, nanoseconds of the ranks from the slowest on, bytes sent
+
+class Score(NamedTuple):
+    """The three numbers that decide between two assignments, in this order; less is better."""
+
+    excess_bytes: int  # that do not fit
+    nanoseconds: list[int]  # of each rank, the slowest first
+    sent_bytes: int
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,7 @@ class Limits:
 
     @property
     def rooms(self) -> Loads:
-        """All of them (3,)."""
+        """The three numbers (3,)."""
         return np.array([self.room, self.host_room, self.disk_room])
 
     def excess(self, loads: Loads) -> Loads:
@@ -52,23 +59,23 @@ class Assignment:
 
     def ranks(self, table: int) -> list[int]:
         """Return the ranks of the shards of a table."""
-        ranks: list[int] = self.options[table].groups[self.groups[table]].tolist()
+        ranks: list[int] = self.options[table].shard_ranks[self.groups[table]].tolist()
         return ranks
 
     def without(self, table: int) -> Loads:
         """Return the loads without a table."""
         option = self.options[table]
-        loads = self.loads - option.everywhere
-        loads[:, option.groups[self.groups[table]]] -= option.shards
+        loads = self.loads - option.fixed_loads
+        loads[:, option.shard_ranks[self.groups[table]]] -= option.shard_loads
         return loads
 
 
 def assign(options: Sequence[Option], groups: Sequence[int]) -> Assignment:
     """Return the assignment of each table to this group of its option."""
-    loads = np.zeros((ROWS, options[0].everywhere.shape[1]), dtype=np.int64)
+    loads = np.zeros((NUM_DECISIVE, options[0].fixed_loads.shape[1]), dtype=np.int64)
     for option, group in zip(options, groups, strict=True):
-        loads += option.everywhere
-        loads[:, option.groups[group]] += option.shards
+        loads += option.fixed_loads
+        loads[:, option.shard_ranks[group]] += option.shard_loads
     return Assignment(list(options), list(groups), loads)
 
 
@@ -81,7 +88,7 @@ def best(stacked: Loads, step: Step, limits: Limits) -> tuple[Score, int]:
     sent = stacked[candidates, :ALL_TO_ALLS].sum(axis=(-1, -2)).tolist()
     descending = (-np.sort(-times[candidates], axis=-1)).tolist()
     times_of_best, sent_of_best, index = min(zip(descending, sent, candidates.tolist(), strict=True))
-    return (int(excess[index]), times_of_best, sent_of_best), index
+    return Score(int(excess[index]), times_of_best, sent_of_best), index
 
 
 def score(assignment: Assignment, step: Step, limits: Limits) -> Score:

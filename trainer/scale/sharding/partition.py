@@ -1,11 +1,5 @@
 """Three ways to distribute indivisible loads over ranks, so that the longest time of a rank is short.
 
-    greedy               the load with the longest time first, to the rank with the least time that has room for it
-                         (Graham 1969, LPT)
-    largest_differencing merges the two most uneven partial partitions, long times with short ones, until one is left
-                         (Karmarkar and Karp 1982, for k parts)
-    memory_balanced      the load with the most memory first, to the rank with the most room
-
 Each rank may have a load already, of tables that are placed. All numbers are whole. Ties go to the first load and the
 lowest rank, so that every rank computes the same. None of the three is the best for all loads, so the planner takes the
 best of their results.
@@ -27,8 +21,8 @@ Numbers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Loads:
-    """Loads that cannot be divided, and what the ranks have already."""
+class IndivisibleLoads:
+    """Loads to distribute, and what the ranks have already."""
 
     times: Numbers  # (N,)
     memory: Numbers  # (N,)
@@ -36,17 +30,17 @@ class Loads:
     room: Numbers  # (R,) memory that a rank has left
 
 
-def greedy(loads: Loads) -> list[int]:
-    """Return the rank of each load, the longest load first, each to the rank with the least time that has room."""
-    return _placed(loads, np.lexsort((-loads.memory, -loads.times)), _least_time_with_room)
+def greedy(loads: IndivisibleLoads) -> list[int]:
+    """Return the rank of each load, the longest first, each to the rank with the least time that has room (LPT)."""
+    return _distribute(loads, np.lexsort((-loads.memory, -loads.times)), _least_time_with_room)
 
 
-def memory_balanced(loads: Loads) -> list[int]:
+def memory_balanced(loads: IndivisibleLoads) -> list[int]:
     """Return the rank of each load, the one with most memory first, each to the rank with most room."""
-    return _placed(loads, np.lexsort((-loads.times, -loads.memory)), _most_room)
+    return _distribute(loads, np.lexsort((-loads.times, -loads.memory)), _most_room)
 
 
-def _placed(loads: Loads, order: Numbers, rank_for: Callable[[Numbers, Numbers, int], int]) -> list[int]:
+def _distribute(loads: IndivisibleLoads, order: Numbers, rank_for: Callable[[Numbers, Numbers, int], int]) -> list[int]:
     """Return the rank of each load. `rank_for` chooses it, by the times and room of all ranks and the load's memory."""
     ranks, room, times = [0] * len(order), loads.room.copy(), loads.placed_times.copy()
     for load in order.tolist():
@@ -78,11 +72,12 @@ class _Part(NamedTuple):
     rank: int | None  # None: any rank
 
 
-def largest_differencing(loads: Loads) -> list[int]:
-    """Return the rank of each load by k-way differencing; it does not look at memory.
+def largest_differencing(loads: IndivisibleLoads) -> list[int]:
+    """Return the rank of each load by k-way differencing (Karmarkar and Karp 1982); it does not look at memory.
 
-    A partial partition has R parts. The parts of the first one have the placed times and the numbers of the ranks, so
-    that each part of the result belongs to a rank. The others begin with one load.
+    The two most uneven partial partitions are merged, long times with short ones, until one is left. Each has R parts.
+    The parts of the first one have the placed times and the numbers of the ranks, so that each part of the result
+    belongs to a rank. The others begin with one load.
     """
     num_ranks = len(loads.placed_times)
     partitions: dict[int, list[_Part]] = {}  # by number, parts by ascending time, the shortest at time 0
@@ -100,7 +95,7 @@ def largest_differencing(loads: Loads) -> list[int]:
     while len(heap) > 1:
         (_, first), (_, second) = heapq.heappop(heap), heapq.heappop(heap)
         pairs = zip(partitions.pop(first), reversed(partitions.pop(second)), strict=True)  # long parts with short ones
-        push(min(first, second), [_merged(part, other) for part, other in pairs])
+        push(min(first, second), [_merge(part, other) for part, other in pairs])
     ranks = [0] * len(loads.times)
     for part in partitions[heap[0][1]]:
         assert part.rank is not None  # partition 0 is in every result
@@ -109,10 +104,10 @@ def largest_differencing(loads: Loads) -> list[int]:
     return ranks
 
 
-def _merged(part: _Part, other: _Part) -> _Part:
+def _merge(part: _Part, other: _Part) -> _Part:
     return _Part(part.time + other.time, part.loads + other.loads, other.rank if part.rank is None else part.rank)
 
 
-PARTITIONERS: dict[str, Callable[[Loads], Sequence[int]]] = {
+PARTITIONERS: dict[str, Callable[[IndivisibleLoads], Sequence[int]]] = {
     function.__name__: function for function in (greedy, largest_differencing, memory_balanced)
 }

@@ -20,19 +20,8 @@ from dataclasses import dataclass, replace
 from trainer.errors import ConfigError, require
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import Assignment, Limits, Score, score
-from trainer.scale.sharding.cost import (
-    BATCH,
-    DISK,
-    HOST_MEMORY,
-    LOOKUPS,
-    MERGED,
-    REDUCED,
-    STATE,
-    WEIGHTS,
-    layouts,
-    plan_cost,
-)
-from trainer.scale.sharding.options import MEMORY, Option, bounds, options_of
+from trainer.scale.sharding.cost import MEMORY, Load, layouts, plan_cost
+from trainer.scale.sharding.options import Option, bounds, options_of
 from trainer.scale.sharding.plan import Memory, Plan, RankLoad
 from trainer.scale.sharding.repair import Repair
 from trainer.scale.sharding.starts import selections, starts
@@ -44,8 +33,8 @@ from trainer.sharding import Kind
 
 AUTO = "auto"
 Pair = tuple[Table, str]  # a table, and its kind or auto
-_NOTABLE = 0.125  # ratio of a rank's mean time or memory; less is not worth the search for a division
-_HARDLY = 0.005  # ratio of a step that is not worth another choice of options
+_MIN_DIVIDED = 0.125  # ratio of a rank's mean time or memory; a smaller table is not worth the search for a division
+_MIN_GAIN = 0.005  # ratio of a step; less is not worth another choice of options
 RESERVE = 0.15  # ratio of free memory to leave, because a prediction may be wrong by this ratio
 
 
@@ -140,9 +129,9 @@ def _best_assignment(options: Sequence[Sequence[Option]], step: Step, limits: Li
 
 
 def _is_beaten(selected: Sequence[Option], step: Step, lowest: Score) -> bool:
-    """Return True if no choice of ranks for these options can have a notably lower score."""
-    does_not_fit, nanoseconds, _ = lowest
-    return not does_not_fit and max(bounds(selected, step)) * 1e9 >= nanoseconds[0] * (1 - _HARDLY)
+    """Return True if no choice of ranks for these options can have a score that is lower by `_MIN_GAIN`."""
+    slowest = lowest.nanoseconds[0]
+    return not lowest.excess_bytes and max(bounds(selected, step)) * 1e9 >= slowest * (1 - _MIN_GAIN)
 
 
 def _options(
@@ -150,19 +139,19 @@ def _options(
 ) -> dict[Pair, list[Option]]:
     """Return all options of each table with its kind.
 
-    If there is a choice, a table is divided only if it needs a notable part of the time or the memory of a rank.
+    If there is a choice, a table is divided only if it needs `_MIN_DIVIDED` of the time or the memory of a rank.
     """
     whole = {name: kind for name, kind in KINDS.items() if _is_whole(kind, workload, machine)}
     options: dict[Pair, list[Option]] = {}
     for table, kind in set(pairs):
         kinds = whole if kind == AUTO else {kind: KINDS[kind]}
         options[table, kind] = options_of(kinds, table, workload, machine, step)
-    mean = sum(min(option.total for option in options[pair]) for pair in pairs) / workload.num_ranks
+    mean = sum(min(option.total_time for option in options[pair]) for pair in pairs) / workload.num_ranks
     divided = {name: kind for name, kind in KINDS.items() if name not in whole}
     for (table, kind), table_options in options.items():
-        longest = max(option.longest for option in table_options)
-        memory = min(int(option.most[0]) for option in table_options)
-        if kind == AUTO and (longest > _NOTABLE * mean or memory > _NOTABLE * room):
+        longest = max(option.longest_time for option in table_options)
+        memory = min(int(option.peak_bytes[0]) for option in table_options)
+        if kind == AUTO and (longest > _MIN_DIVIDED * mean or memory > _MIN_DIVIDED * room):
             table_options += options_of(divided, table, workload, machine, step)
     return options
 
@@ -170,7 +159,7 @@ def _options(
 def _is_whole(kind: Kind, workload: Workload, machine: Machine) -> bool:
     """Return True if a rank has the whole table or nothing of it."""
     first_layouts = layouts(kind, workload.tables[0], workload, machine)
-    return kind.replicated or all(len(layout.choices[0]) == 1 for layout in first_layouts)
+    return kind.replicated or all(len(layout.groups[0]) == 1 for layout in first_layouts)
 
 
 def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -> Plan:
@@ -180,16 +169,18 @@ def predict(plan: Plan, workload: Workload, machine: Machine, base_bytes: int) -
     for number, (table, placement) in enumerate(zip(workload.tables, plan.tables, strict=True)):
         for shard in KINDS[placement.kind].shards(number, table.rows, table.dim, placement.ranks):
             tables_of[shard.rank].append(number)
-    seconds, sent, received = step.seconds(loads), step.sent(loads).sum(axis=0), step.received(loads).sum(axis=0)
+    seconds = step.seconds(loads)
+    sent, received = (sizes.sum(axis=0) for sizes in step.sent_and_received(loads))
+    in_memory = loads[[Load.WEIGHTS, Load.STATE, Load.BATCH, Load.HOST_MEMORY, Load.DISK]]
     predicted = [
         RankLoad(
             tables=tuple(dict.fromkeys(tables_of[rank])),
-            lookups=int(loads[LOOKUPS, rank]),
-            sent_bytes=round(sent[rank]) + int(loads[MERGED, rank]),
-            received_bytes=round(received[rank]) + int(loads[MERGED, rank]),
-            reduced_bytes=int(loads[REDUCED, rank]),
+            lookups=int(loads[Load.LOOKUPS, rank]),
+            sent_bytes=round(sent[rank]) + int(loads[Load.MERGED, rank]),
+            received_bytes=round(received[rank]) + int(loads[Load.MERGED, rank]),
+            reduced_bytes=int(loads[Load.REDUCED, rank]),
             seconds=float(seconds[rank]),
-            memory=Memory(base_bytes, *loads[[WEIGHTS, STATE, BATCH, HOST_MEMORY, DISK], rank].tolist()),
+            memory=Memory(base_bytes, *in_memory[:, rank].tolist()),
         )
         for rank in range(workload.num_ranks)
     ]
@@ -210,8 +201,8 @@ def _no_room(
 
     If there is room in the memory of all ranks, the error is about the memory of the hosts, or about the disks.
     """
-    is_full = (assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0
-    tier = int(is_full.argmax())  # the first one of memory, host memory and disk
+    is_too_small = (assignment.loads[MEMORY:] - limits.rooms[:, None]).max(axis=1) > 0
+    tier = int(is_too_small.argmax())  # the first one of memory, host memory and disk
     place = ("", " of host memory", " of a disk")[tier]
     base = base_bytes if tier == 0 else 0
     limit = base + int(limits.rooms[tier])
@@ -219,8 +210,8 @@ def _no_room(
     rank = int(assignment.loads[load].argmax())
     sizes = []
     for option, group in zip(assignment.options, assignment.groups, strict=True):
-        is_on_rank = option.groups[group] == rank
-        sizes.append(int(option.everywhere[load, rank] + option.shards[load, is_on_rank].sum()))
+        is_on_rank = option.shard_ranks[group] == rank
+        sizes.append(int(option.fixed_loads[load, rank] + option.shard_loads[load, is_on_rank].sum()))
     largest = sizes.index(max(sizes))
     where = f"{place}, with table {numbers[largest]} of {tables[largest].rows:,} rows"
     return _too_large(base + int(assignment.loads[load, rank]), limit, where, base)

@@ -16,7 +16,7 @@ from trainer.scale.sharding.options import Option
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swap_tables
 
-_WORK = 16_000_000  # scores of single ranks to compute, so that a large job takes no longer than a small one
+_BUDGET = 16_000_000  # scores of single ranks to compute, so that a large job takes no longer than a small one
 
 
 class Repair:
@@ -24,7 +24,7 @@ class Repair:
 
     def __init__(self, options: Sequence[Sequence[Option]], step: Step, limits: Limits) -> None:
         self.options, self.step, self.limits = options, step, limits
-        self.work = _WORK  # left for all assignments
+        self.budget = _BUDGET  # left for all assignments
 
     def repair(self, starts: Sequence[Assignment]) -> Iterator[Assignment]:
         """Yield the repaired assignments, that of the best start first."""
@@ -38,9 +38,9 @@ class Repair:
         """Move one table of the slowest rank, in place. Return False if no move improves the score."""
         lowest = score(assignment, self.step, self.limits)
         for table in self._tables_of_slowest(assignment):
-            if self.work <= 0:
+            if self.budget <= 0:
                 return False
-            self.work -= len(self.step.share) * sum(len(option.groups) for option in self.options[table])
+            self.budget -= len(self.step.share) * sum(len(option.shard_ranks) for option in self.options[table])
             new, option, group, loads = self._best_move(assignment, table)
             if new < lowest:
                 assignment.options[table], assignment.groups[table], assignment.loads = option, group, loads
@@ -54,18 +54,18 @@ class Repair:
         tables = [
             table
             for table, option in enumerate(assignment.options)
-            if not option.times.size or slowest in assignment.ranks(table)
+            if not option.shard_times.size or slowest in assignment.ranks(table)
         ]
-        return sorted(tables, key=lambda table: -assignment.options[table].longest)
+        return sorted(tables, key=lambda table: -assignment.options[table].longest_time)
 
     def _best_move(self, assignment: Assignment, table: int) -> tuple[Score, Option, int, Loads]:
         """Return the option and group of a table with the lowest score, and the loads with it."""
         without_table, moves = assignment.without(table), []
         for index, option in enumerate(self.options[table]):
-            num_groups = len(option.groups)
+            num_groups = len(option.shard_ranks)
             # The loads with the table on each group: (groups, loads, ranks)
-            stacked = np.repeat((without_table + option.everywhere)[None], num_groups, axis=0)
-            stacked.transpose(0, 2, 1)[np.arange(num_groups)[:, None], option.groups] += option.shards.T
+            stacked = np.repeat((without_table + option.fixed_loads)[None], num_groups, axis=0)
+            stacked.transpose(0, 2, 1)[np.arange(num_groups)[:, None], option.shard_ranks] += option.shard_loads.T
             lowest, group = best(stacked, self.step, self.limits)
             moves.append((lowest, index, group, stacked[group]))
         lowest, index, group, loads = min(moves, key=lambda move: move[:2])  # the first option of equal ones

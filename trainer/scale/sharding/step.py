@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from trainer.scale.sharding.cost import PER_SECOND, POOLED, RAIL, WORK, Loads
+from trainer.scale.sharding.cost import PER_SECOND, Load, Loads
 from trainer.scale.sharding.workload import Array, Machine, Workload
 
 ALL_TO_ALLS = 3
@@ -22,8 +22,7 @@ ALL_TO_ALLS = 3
 class Step:
     """The network of a job and the samples of its ranks.
 
-    Loads are (…, LOADS, R), for R ranks. Their first four rows are enough for seconds, and for the bytes sent and
-    received.
+    Loads are (…, L, R), for R ranks. Seconds, and the bytes sent and received, need the first four rows only.
     """
 
     def __init__(self, workload: Workload, machine: Machine) -> None:
@@ -31,38 +30,34 @@ class Step:
         samples = np.array(workload.samples)
         self.host = ranks // machine.ranks_per_host  # of each rank
         self.first_ranks = ranks[:: machine.ranks_per_host]  # of each host
-        self.near = 1 / machine.network_bandwidth  # seconds per byte to a rank of the same host
-        self.far = machine.ranks_per_host / machine.host_bandwidth  # seconds per byte to a rank of another host
+        self.near_byte_seconds = 1 / machine.network_bandwidth  # to a rank of the same host
+        self.far_byte_seconds = machine.ranks_per_host / machine.host_bandwidth  # to a rank of another host
         total = max(1, sum(workload.samples))
         self.share = samples / total  # of the samples of a step, on each rank
         self.host_share = np.add.reduceat(samples, self.first_ranks)[self.host] / total  # on the host of each rank
         self.position = ranks % machine.ranks_per_host  # in its host; ranks with the same position form a rail
         rail_samples = np.bincount(self.position, samples)[self.position]
         self.rail_share = samples / np.maximum(1, rail_samples)  # of the samples of its rail, on each rank
-        # for each all-to-all, the bytes of a number in a vector
+        # of each all-to-all, the bytes of a number in a vector
         self.vector_bytes = np.array([[0], [workload.forward_bytes], [workload.backward_bytes]])
-        # seconds per byte that a shard exchanges with the samples of all ranks
-        self.per_byte = self.near * (self.host_share - self.share) + self.far * (1 - self.host_share)
+        # seconds of a byte that a shard exchanges with the samples of all ranks
+        near_seconds = self.near_byte_seconds * (self.host_share - self.share)
+        self.byte_seconds = near_seconds + self.far_byte_seconds * (1 - self.host_share)
 
     def seconds(self, loads: Loads) -> Array:
         """Return the seconds of a step (…, R): lookups, updates, all-reduce of copies, and the all-to-alls."""
         ids, pooled, gradients = np.moveaxis(self.exchanges(loads), -2, 0)
-        seconds: Array = loads[..., WORK, :] / PER_SECOND + (ids + pooled + gradients)
+        seconds: Array = loads[..., Load.WORK, :] / PER_SECOND + (ids + pooled + gradients)
         return seconds
 
     def exchanges(self, loads: Loads) -> Array:
         """Return the seconds of the three all-to-alls (…, 3, R)."""
-        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.per_byte, self.sample_seconds(loads))
+        return np.maximum(loads[..., :ALL_TO_ALLS, :] * self.byte_seconds, self.sample_seconds(loads))
 
-    def sent(self, loads: Loads) -> Array:
-        """Return the bytes of a rank in the all-to-alls (3, R), including what it sends to itself."""
-        sent, _ = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
-        return sent
-
-    def received(self, loads: Loads) -> Array:
-        """Return the bytes that a rank receives in the all-to-alls (3, R), including those from itself."""
-        _, received = self._directions(loads[:ALL_TO_ALLS].astype(np.float64), self._by_samples(loads))
-        return received
+    def sent_and_received(self, loads: Loads) -> tuple[Array, Array]:
+        """Return the bytes that a rank sends and receives in the all-to-alls (3, R), including those to itself."""
+        sample_bytes = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
+        return self._directions(loads[:ALL_TO_ALLS].astype(np.float64), sample_bytes)
 
     def within_hosts(self, loads: Loads) -> Array:
         """Return the bytes that a rank sends to other ranks of its host in the all-to-alls (3, R)."""
@@ -85,18 +80,14 @@ class Step:
         """Return the seconds of the bytes that the samples of a rank exchange with shards on other ranks (…, 3, R)."""
         exchanged = loads[..., :ALL_TO_ALLS, :]
         host_bytes, total_bytes = self._totals(exchanged)
-        seconds: Array = self.share * (self.near * (host_bytes - exchanged) + self.far * (total_bytes - host_bytes))
+        near_seconds = self.near_byte_seconds * (host_bytes - exchanged)
+        seconds: Array = self.share * (near_seconds + self.far_byte_seconds * (total_bytes - host_bytes))
         return seconds
 
     def _by_reach(self, loads: Loads) -> tuple[Loads, Loads]:
         """Return the bytes that shards exchange with the samples of all ranks, and of their rails only (3, R)."""
-        to_rail = self.vector_bytes * loads[RAIL]
+        to_rail = self.vector_bytes * loads[Load.RAIL]
         return loads[:ALL_TO_ALLS] - to_rail, to_rail
-
-    def _by_samples(self, loads: Loads) -> Array:
-        """Return the bytes that the samples of a rank exchange with all shards (3, R)."""
-        by_samples: Array = self.share * self._totals(loads[:ALL_TO_ALLS])[1]
-        return by_samples
 
     def _totals(self, exchanged: Loads) -> tuple[Loads, Loads]:
         """Return the bytes of all shards of a rank's host, and of all shards (…, 3, R or 1)."""
@@ -106,5 +97,5 @@ class Step:
     def _directions(self, shard_bytes: Array, sample_bytes: Array) -> tuple[Array, Array]:
         """Return what is sent and received: ids and gradients go from samples to shards, pooled vectors back."""
         sent, received = sample_bytes.copy(), shard_bytes.copy()
-        sent[POOLED], received[POOLED] = shard_bytes[POOLED], sample_bytes[POOLED]
+        sent[Load.POOLED], received[Load.POOLED] = shard_bytes[Load.POOLED], sample_bytes[Load.POOLED]
         return sent, received

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from trainer.scale.sharding.assignment import Assignment, Limits, score
-from trainer.scale.sharding.cost import PER_SECOND, WORK
-from trainer.scale.sharding.options import MEMORY
+from trainer.scale.sharding.cost import MEMORY, PER_SECOND, Load
 from trainer.scale.sharding.step import ALL_TO_ALLS, Step
 from trainer.scale.sharding.workload import Array
 
-_SECONDS_PER_BYTE = 1e-3  # of memory that a rank does not have: memory first, then time
+_PENALTY = 1e-3  # seconds for a byte that a rank has no room for: so much that memory decides before time
 _MAX_ROUNDS = 10_000
 
 
@@ -27,18 +26,18 @@ class _Ranks:
 
     def __init__(self, assignment: Assignment, step: Step, limits: Limits) -> None:
         loads = assignment.loads
-        self.per_byte, self.limits = step.per_byte[:, None], limits
-        self.shares = (step.share * step.near)[:, None]
+        self.byte_seconds, self.limits = step.byte_seconds[:, None], limits
+        self.shares = (step.share * step.near_byte_seconds)[:, None]
         self.sample_seconds = step.sample_seconds(loads).T + self.shares * loads[:ALL_TO_ALLS].T
 
     def seconds(self, loads: NDArray[np.int64], ranks: NDArray[np.int64] | slice | int) -> Array:
         """Return the seconds of these ranks with these loads, plus a penalty for memory that they do not have."""
         exchanged = loads[..., :ALL_TO_ALLS]
         exchange = np.maximum(
-            exchanged * self.per_byte[ranks], self.sample_seconds[ranks] - exchanged * self.shares[ranks]
+            exchanged * self.byte_seconds[ranks], self.sample_seconds[ranks] - exchanged * self.shares[ranks]
         )
         excess = np.maximum(loads[..., MEMORY:] - self.limits.rooms, 0).sum(axis=-1)
-        seconds: Array = loads[..., WORK] / PER_SECOND + excess * _SECONDS_PER_BYTE
+        seconds: Array = loads[..., Load.WORK] / PER_SECOND + excess * _PENALTY
         return seconds + exchange[..., 0] + exchange[..., 1] + exchange[..., 2]
 
 
@@ -61,30 +60,31 @@ def _swap_until_even(assignment: Assignment, step: Step, limits: Limits) -> Assi
     rank_of = np.array([assignment.groups[table] for table in tables] + list(range(num_ranks)), dtype=np.int64)
     shards = np.zeros((len(rank_of), len(assignment.loads)), dtype=np.int64)
     for index, table in enumerate(tables):
-        shards[index] = assignment.options[table].shards[:, 0]
+        shards[index] = assignment.options[table].shard_loads[:, 0]
     ranks, loads = _Ranks(assignment, step, limits), assignment.loads.T.copy()
     seconds = ranks.seconds(loads, slice(None))
     for _ in range(_MAX_ROUNDS):
         slowest = int(seconds.argmax())
-        given = np.flatnonzero(rank_of[: len(tables)] == slowest)
-        taken = np.flatnonzero(rank_of != slowest)
-        if not len(given) or not len(taken):
+        own_shards = np.flatnonzero(rank_of[: len(tables)] == slowest)
+        other_shards = np.flatnonzero(rank_of != slowest)
+        if not len(own_shards) or not len(other_shards):
             break
-        partners = rank_of[taken]
-        moved = shards[given, None] - shards[None, taken]
-        slower = np.maximum(
+        partners = rank_of[other_shards]
+        # (own shards, other shards, loads): what leaves the slowest rank in each swap
+        moved = shards[own_shards, None] - shards[None, other_shards]
+        seconds_of_slower = np.maximum(
             ranks.seconds(loads[slowest] - moved, slowest), ranks.seconds(loads[partners] + moved, partners)
         )
-        best = int(slower.argmin())
-        if slower.flat[best] >= seconds[slowest]:
+        best = int(seconds_of_slower.argmin())
+        if seconds_of_slower.flat[best] >= seconds[slowest]:
             break
-        row, column = divmod(best, len(taken))
-        partner, given_shard, taken_shard = int(partners[column]), int(given[row]), int(taken[column])
+        row, column = divmod(best, len(other_shards))
+        partner, own_shard, other_shard = int(partners[column]), int(own_shards[row]), int(other_shards[column])
         loads[slowest] -= moved[row, column]
         loads[partner] += moved[row, column]
-        rank_of[given_shard] = partner
-        if taken_shard < len(tables):  # empty shards stay
-            rank_of[taken_shard] = slowest
+        rank_of[own_shard] = partner
+        if other_shard < len(tables):  # empty shards stay
+            rank_of[other_shard] = slowest
         pair = np.array([slowest, partner])
         seconds[pair] = ranks.seconds(loads[pair], pair)
     result = assignment.copy()

@@ -53,14 +53,14 @@ class TieredKernel(TorchKernel):
         self._slots = Slots(num_rows, num_slots)
         self._file = RowFile(folder, num_rows, record)
         self._thread = ThreadPoolExecutor(1, "rows")
-        self._reading: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
-        self._writing: Future[None] = self._thread.submit(lambda: None)
-        self._is_whole = False  # all rows of the last lookup are in memory
+        self._read_task: Future[Records] = self._thread.submit(np.empty, 0, self._file.record)  # nothing yet
+        self._write_task: Future[None] = self._thread.submit(lambda: None)
+        self._lookup_fits = False  # the last lookup: all its rows are in memory
         self._prefetched: Bags | None = None  # the bags of the last prefetch
         self._prefetched_rows: Numbers = np.empty(0, np.int64)  # its distinct rows
-        self.wanted = 0  # distinct rows claimed so far
-        self.missing = 0  # rows among them that came from the disk
-        self.is_short = False  # the rows of two batches were once more than the slots
+        self.rows_claimed = 0  # distinct rows of all lookups so far
+        self.rows_from_disk = 0  # of them
+        self.is_too_small = False  # the rows of two batches were once more than the slots
 
     @property
     def locked_ratio(self) -> float:
@@ -72,20 +72,20 @@ class TieredKernel(TorchKernel):
 
         A thread moves them. The next call that needs rows raises the thread's error.
         """
-        if self._is_whole:
+        if self._lookup_fits:
             distinct = self._distinct(bags)
             self._prefetched, self._prefetched_rows = bags, distinct
             claim = self._slots.claim_ahead(distinct)
             self._count(claim)
-            self.is_short |= bool((self._slots.slot_of[distinct] < 0).any())
+            self.is_too_small |= bool((self._slots.slot_of[distinct] < 0).any())
             self._move(claim)
 
     def lookup(self, bags: Bags) -> Tensor:
         """Return the sum of the rows of each bag (G, D), 0 for an empty bag."""
         distinct = self._prefetched_rows if bags is self._prefetched else self._distinct(bags)
-        self._is_whole = len(distinct) <= self._slots.num_slots
-        self.is_short |= not self._is_whole
-        if self._is_whole:
+        self._lookup_fits = len(distinct) <= self._slots.num_slots
+        self.is_too_small |= not self._lookup_fits
+        if self._lookup_fits:
             self._claim(distinct, "embedding")
             return super().lookup(self._in_slots(bags))
         pieces = [self._lookup_piece(piece) for piece in _pieces(bags, self._slots.num_slots)]
@@ -101,14 +101,14 @@ class TieredKernel(TorchKernel):
         for first in range(0, len(rows), size):
             piece = slice(first, first + size)
             row_numbers = rows[piece].cpu().numpy()
-            if self._is_whole:
-                claimed = self._slots.slot_of[row_numbers].astype(np.int64)
+            if self._lookup_fits:
+                slots_of_rows = self._slots.slot_of[row_numbers].astype(np.int64)
             else:
-                claimed = self._claim(row_numbers, "optimizer")
+                slots_of_rows = self._claim(row_numbers, "optimizer")
             squares = None if mean_squares is None else mean_squares[piece]
-            places = torch.from_numpy(claimed).to(self.weight.device)
-            super().apply(Merged(rows[piece], gradient[piece]), learning_rate, squares, places)
-            self._slots.changed[claimed] = True
+            index = torch.from_numpy(slots_of_rows).to(self.weight.device)
+            super().apply(Merged(rows[piece], gradient[piece]), learning_rate, squares, index)
+            self._slots.changed[slots_of_rows] = True
 
     def read(self, first: int, num_rows: int) -> tuple[Tensor, Tensor]:
         """Return copies of the weight (n, D) and the optimizer state (n, …) of n rows from `first` on."""
@@ -125,20 +125,20 @@ class TieredKernel(TorchKernel):
 
     def records(self, first: int, num_rows: int) -> Records:
         """Return copies of rows from `first` on."""
-        self._finish()
+        self._wait()
         records = self._file.read(np.arange(first, first + num_rows))
         changed, slots = self._slots.changed_rows(first, num_rows)
-        records[changed - first] = self._records(slots)
+        records[changed - first] = self._copy_slots(slots)
         return records
 
     def set_records(self, first: int, records: Records) -> None:
         """Set rows from `first` on, on the disk and in memory."""
-        self._finish()
+        self._wait()
         rows = np.arange(first, first + len(records))
         self._file.write(rows, records)
         slots = self._slots.slot_of[rows]
         in_memory = slots >= 0
-        self._fill(slots[in_memory].astype(np.int64), records[in_memory])
+        self._fill_slots(slots[in_memory].astype(np.int64), records[in_memory])
         self._slots.changed[slots[in_memory]] = False
 
     def tensor(self, field: NDArray[Any]) -> Tensor:
@@ -156,7 +156,7 @@ class TieredKernel(TorchKernel):
         copies = np.empty(len(distinct), self._file.record)
         for first in range(0, len(distinct), self._slots.num_slots):
             piece = slice(first, first + self._slots.num_slots)
-            copies[piece] = self._records(self._claim(distinct[piece], "embedding"))
+            copies[piece] = self._copy_slots(self._claim(distinct[piece], "embedding"))
         weight = self.tensor(copies["weight"]).to(self.weight.device)
         rows = torch.from_numpy(np.searchsorted(distinct, bags.rows.cpu().numpy()).astype(np.int32))
         return self._precision.sums(weight, Bags(rows.to(self.weight.device), bags.lengths))
@@ -169,63 +169,63 @@ class TieredKernel(TorchKernel):
     def _claim(self, rows: Rows, phase: str) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots. `phase` is the phase after the wait."""
         claim = self._slots.claim(rows)
-        self.wanted += len(rows)
+        self.rows_claimed += len(rows)
         self._count(claim)
-        if len(claim.read):
+        if len(claim.entering_rows):
             self._move(claim)
-        if not self._reading.done():
+        if not self._read_task.done():
             zmon.phase("offload")
-            wait([self._reading])
+            wait([self._read_task])
             zmon.phase(phase)
-        self._reading.result()
+        self._read_task.result()
         return self._slots.slot_of[rows].astype(np.int64)
 
     def _count(self, claim: Claim) -> None:
         """Count the rows that move, and tell zmon their bytes."""
-        self.missing += len(claim.read)
-        row_bytes = self._file.record.itemsize
-        zmon.work(offload_read=len(claim.read) * row_bytes, offload_written=len(claim.written) * row_bytes)
+        num_read, num_written, row_bytes = len(claim.entering_rows), len(claim.leaving_rows), self._file.record.itemsize
+        self.rows_from_disk += num_read
+        zmon.work(offload_read=num_read * row_bytes, offload_written=num_written * row_bytes)
 
     def _move(self, claim: Claim) -> None:
         """Let the thread read the rows that enter memory, and then write the rows that left it.
 
         The lookup waits for the read only. Each task raises the error of the task before it, so no error is lost.
         """
-        self._reading = self._thread.submit(self._read, claim, self._writing)
-        self._writing = self._thread.submit(self._write, claim.written, self._reading)
+        self._read_task = self._thread.submit(self._read, claim, self._write_task)
+        self._write_task = self._thread.submit(self._write, claim.leaving_rows, self._read_task)
 
-    def _read(self, claim: Claim, written_before: Future[None]) -> Records:
+    def _read(self, claim: Claim, previous_write: Future[None]) -> Records:
         """Read the claimed rows into their slots. Return the rows that were in these slots, to write them."""
-        written_before.result()
-        leaving = self._records(claim.written_slots)
-        self._fill(claim.read_slots, self._file.read(claim.read))
+        previous_write.result()
+        leaving = self._copy_slots(claim.leaving_slots)
+        self._fill_slots(claim.entering_slots, self._file.read(claim.entering_rows))
         return leaving
 
-    def _write(self, rows: Numbers, reading: Future[Records]) -> None:
-        self._file.write(rows, reading.result())
+    def _write(self, rows: Numbers, read_task: Future[Records]) -> None:
+        self._file.write(rows, read_task.result())
 
-    def _finish(self) -> None:
+    def _wait(self) -> None:
         """Wait for the thread. Raises TierError."""
-        self._writing.result()
+        self._write_task.result()
 
     @staticmethod
     def _distinct(bags: Bags) -> Numbers:
         """Return the distinct rows of the bags, sorted."""
         return np.unique(bags.rows.cpu().numpy())
 
-    def _records(self, slots: Numbers) -> Records:
+    def _copy_slots(self, slots: Numbers) -> Records:
         """Return copies of the rows in these slots."""
-        places = torch.from_numpy(slots).to(self.weight.device)
+        index = torch.from_numpy(slots).to(self.weight.device)
         records = np.empty(len(slots), self._file.record)
-        records["weight"] = array(self.weight[places].cpu())
-        records["state"] = self.state[places].cpu().numpy()
+        records["weight"] = array(self.weight[index].cpu())
+        records["state"] = self.state[index].cpu().numpy()
         return records
 
-    def _fill(self, slots: Numbers, records: Records) -> None:
+    def _fill_slots(self, slots: Numbers, records: Records) -> None:
         """Write rows into these slots."""
-        places = torch.from_numpy(slots).to(self.weight.device)
-        self.weight[places] = self.tensor(records["weight"]).to(self.weight.device)
-        self.state[places] = self.tensor(records["state"]).to(self.weight.device)
+        index = torch.from_numpy(slots).to(self.weight.device)
+        self.weight[index] = self.tensor(records["weight"]).to(self.weight.device)
+        self.state[index] = self.tensor(records["state"]).to(self.weight.device)
 
 
 def record_of(dim: int, precision: Precision, optimizer: OptimizerConfig) -> np.dtype[np.void]:

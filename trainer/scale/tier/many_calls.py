@@ -62,7 +62,8 @@ def threads() -> ThreadPoolExecutor:
 def _move(opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.uint8]) -> None:
     calls = _idle.get()
     try:
-        calls.run(opcode, file, offsets, buffer)
+        for first in range(0, len(offsets), MAX_CALLS):
+            calls.run(opcode, file, offsets[first : first + MAX_CALLS], buffer[first : first + MAX_CALLS])
     finally:
         _idle.put(calls)
 
@@ -82,11 +83,7 @@ class ManyCalls:
             raise OSError(error.errno, "all requests of the kernel are in use: raise fs.aio-max-nr (sysctl)") from error
 
     def run(self, opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.uint8]) -> None:
-        """Read or write a row of `buffer` (N, bytes) at each offset (N,). Raises OSError."""
-        for first in range(0, len(offsets), MAX_CALLS):
-            self._run(opcode, file, offsets[first : first + MAX_CALLS], buffer[first : first + MAX_CALLS])
-
-    def _run(self, opcode: int, file: int, offsets: NDArray[np.int64], buffer: NDArray[np.uint8]) -> None:
+        """Read or write a row of `buffer` (N, bytes) at each offset (N,), at most `MAX_CALLS`. Raises OSError."""
         number, num_bytes = buffer.shape
         requests = np.zeros(number, _REQUEST)
         requests["opcode"], requests["file"], requests["num_bytes"] = opcode, file, num_bytes

@@ -20,9 +20,9 @@ def kernels_on_disk(
     weights: Sequence[tuple[tuple[int, int], Precision]],
     device: torch.device,
 ) -> dict[int, TieredKernel]:
-    """Return the kernels of the groups (rows, D) that do not fit into memory, by their number.
+    """Return the kernels of the groups that do not fit into memory, by the index of the group in `weights`.
 
-    `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for them, and TierError.
+    `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for the rows, and TierError.
     """
     sizes = [rows * record_of(width, precision, optimizer).itemsize for (rows, width), precision in weights]
     if sum(sizes) <= memory:
@@ -32,8 +32,8 @@ def kernels_on_disk(
         next_step = "Use more ranks, or keep rows on a disk with --set embedding.tier.folder=…"
         raise ConfigError(f"embedding.memory is {memory:,} bytes", cause, next_step)
     return {
-        number: TieredKernel(optimizer, *weights[number], device, share, Path(folder))
-        for number, share in divide_memory(memory, sizes).items()
+        index: TieredKernel(optimizer, *weights[index], device, num_bytes, Path(folder))
+        for index, num_bytes in divide_memory(memory, sizes).items()
     }
 
 
@@ -42,33 +42,34 @@ class CacheNote:
 
     def __init__(self, kernels: Sequence[TieredKernel], warn: Callable[[str], None]) -> None:
         self._kernels, self._warn = kernels, warn
-        self._wanted = self._missing = 0
+        self._rows_claimed = self._rows_from_disk = 0  # at the last call
         self._has_warned = False
 
     def __call__(self) -> str:
         """Return the share of rows that were in memory since the last call, and of slots that are locked."""
-        wanted, missing = (sum(getattr(kernel, name) for kernel in self._kernels) for name in ("wanted", "missing"))
-        rows, from_disk = wanted - self._wanted, missing - self._missing
-        self._wanted, self._missing = wanted, missing
-        if any(kernel.is_short for kernel in self._kernels) and not self._has_warned:
+        rows_claimed = sum(kernel.rows_claimed for kernel in self._kernels)
+        rows_from_disk = sum(kernel.rows_from_disk for kernel in self._kernels)
+        num_rows, num_from_disk = rows_claimed - self._rows_claimed, rows_from_disk - self._rows_from_disk
+        self._rows_claimed, self._rows_from_disk = rows_claimed, rows_from_disk
+        if any(kernel.is_too_small for kernel in self._kernels) and not self._has_warned:
             self._has_warned = True
             self._warn(
                 "embedding.memory is less than the rows of two batches need, so steps wait for the disk. Raise it, or"
                 " use more ranks or a smaller train.global_batch"
             )
         locked = max(kernel.locked_ratio for kernel in self._kernels)
-        in_memory = f"{1 - from_disk / rows:.1%}" if rows else "unknown"
+        in_memory = f"{1 - num_from_disk / num_rows:.1%}" if num_rows else "unknown"
         return f"rows in memory {in_memory}  locked {locked:.0%}"
 
 
 def divide_memory(memory: int, sizes: Sequence[int]) -> dict[int, int]:
-    """Return the bytes of memory of each group that is not in memory as a whole, by its number.
+    """Return the bytes of memory of each group that is not in memory as a whole, by its index in `sizes`.
 
     Groups that are smaller than an equal share are in memory. The other groups divide the rest of the memory in
     proportion to their sizes. The sum of all sizes is more than the memory.
     """
-    left = sorted(range(len(sizes)), key=lambda group: sizes[group])  # the smallest group first
-    while sizes[left[0]] * len(left) <= memory:
-        memory -= sizes[left.pop(0)]
-    total = sum(sizes[group] for group in left)
-    return {group: memory * sizes[group] // total for group in left}
+    remaining = sorted(range(len(sizes)), key=lambda group: sizes[group])  # the smallest group first
+    while sizes[remaining[0]] * len(remaining) <= memory:
+        memory -= sizes[remaining.pop(0)]
+    total = sum(sizes[group] for group in remaining)
+    return {group: memory * sizes[group] // total for group in remaining}

@@ -38,11 +38,11 @@ class RowFile:
         self._max_rows = max(1, _MAX_BYTES // self.record.itemsize)  # of one request
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            threads()
-            self._opened = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115  closes itself with its owner
-            self._file = self._opened.fileno()
-            os.posix_fadvise(self._file, 0, 0, os.POSIX_FADV_RANDOM)  # the neighbours of a row are not wanted
-            os.posix_fallocate(self._file, 0, max(1, num_rows * self.record.itemsize))
+            threads()  # raises now if the kernel has no room for their requests
+            self._file = TemporaryFile(buffering=0, dir=folder)  # noqa: SIM115  closes itself with its owner
+            self._descriptor = self._file.fileno()
+            os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)  # do not read the neighbours of a row
+            os.posix_fallocate(self._descriptor, 0, max(1, num_rows * self.record.itemsize))
         except OSError as error:
             gigabytes = num_rows * self.record.itemsize / 1e9
             raise self._error(f"cannot allocate {gigabytes:.3g} GB of rows", error) from error
@@ -62,7 +62,7 @@ class RowFile:
         try:
             for first in range(0, len(rows), self._max_rows):
                 piece = slice(first, first + self._max_rows)
-                move(opcode, self._file, *self._requests(rows[piece], records[piece]))
+                move(opcode, self._descriptor, *self._requests(rows[piece], records[piece]))
         except OSError as error:
             raise self._error(f"cannot {verb} rows", error) from error
 

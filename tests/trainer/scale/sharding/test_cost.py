@@ -5,31 +5,14 @@ from dataclasses import replace
 import pytest
 
 from trainer.registry import KINDS
-from trainer.scale.sharding.cost import (
-    BATCH,
-    DISK,
-    FAR,
-    GRADIENTS,
-    HOST_MEMORY,
-    IDS,
-    LOOKUPS,
-    MERGED,
-    NEAR,
-    POOLED,
-    REDUCED,
-    STATE,
-    WEIGHTS,
-    WORK,
-    Loads,
-    layouts,
-    table_cost,
-)
+from trainer.scale.sharding.cost import Load, Loads, layouts, table_cost
 from trainer.scale.sharding.workload import Machine, Table, Workload
 
 MACHINE = Machine(
     memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
 )
 TABLE = Table(rows=100, dim=8, pooling=2.0)
+ROWS = [Load.WEIGHTS, Load.STATE]  # what is stored for rows
 
 
 def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Loads:
@@ -39,54 +22,54 @@ def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) 
 
 def test_table_wise_sends_each_vector_once() -> None:
     table_wise = cost("table_wise", (1,))
-    assert table_wise[LOOKUPS].tolist() == [0, 20]
-    assert table_wise[IDS].tolist() == [0, 120]  # 20 ids and 10 lengths, of 4 bytes
-    assert table_wise[POOLED].tolist() == [0, 320]  # 10 vectors of 32 bytes
-    assert table_wise[GRADIENTS].tolist() == [0, 320]
-    assert table_wise[WEIGHTS].tolist() == [0, 3200]
-    assert table_wise[STATE].tolist() == [0, 400]
-    assert table_wise[REDUCED].tolist() == [0, 0]
+    assert table_wise[Load.LOOKUPS].tolist() == [0, 20]
+    assert table_wise[Load.IDS].tolist() == [0, 120]  # 20 ids and 10 lengths, of 4 bytes
+    assert table_wise[Load.POOLED].tolist() == [0, 320]  # 10 vectors of 32 bytes
+    assert table_wise[Load.GRADIENTS].tolist() == [0, 320]
+    assert table_wise[Load.WEIGHTS].tolist() == [0, 3200]
+    assert table_wise[Load.STATE].tolist() == [0, 400]
+    assert table_wise[Load.REDUCED].tolist() == [0, 0]
 
 
 def test_work_is_bytes_of_rows_and_vectors_and_time_of_ids() -> None:
     passes = 2 * (20 + 10) * 32 + 2 * 20 * 36
-    assert cost("table_wise", (1,))[WORK].tolist() == [0, passes * 1000 + 20 * 10**6]  # picoseconds
+    assert cost("table_wise", (1,))[Load.WORK].tolist() == [0, passes * 1000 + 20 * 10**6]  # picoseconds
 
 
 def test_row_wise_divides_lookups_and_multiplies_vectors() -> None:
     table_wise, row_wise = cost("table_wise", (0,)), cost("row_wise", (0, 1))
-    assert row_wise[LOOKUPS].tolist() == [10, 10]
-    assert row_wise[POOLED].tolist() == [320, 320]
-    assert row_wise[POOLED].sum() == 2 * table_wise[POOLED].sum()
-    assert row_wise[WEIGHTS].sum() == table_wise[WEIGHTS].sum()
+    assert row_wise[Load.LOOKUPS].tolist() == [10, 10]
+    assert row_wise[Load.POOLED].tolist() == [320, 320]
+    assert row_wise[Load.POOLED].sum() == 2 * table_wise[Load.POOLED].sum()
+    assert row_wise[Load.WEIGHTS].sum() == table_wise[Load.WEIGHTS].sum()
 
 
 def test_squares_go_to_every_shard_of_a_column_wise_table() -> None:
     """Squares of 20 rows, 4 bytes each, go to 4 shards: the rank itself, one on its host, and two on another host."""
     samples = (5, 5, 0, 0)
     columns = cost("column_wise", (0, 1, 2, 3), samples=samples)
-    assert columns[[MERGED, NEAR, FAR]].T.tolist() == [[320, 80, 160]] * 4
+    assert columns[[Load.MERGED, Load.NEAR, Load.FAR]].T.tolist() == [[320, 80, 160]] * 4
     alone = cost("column_wise", (0, 1, 2, 3), samples=samples, shared_moments=False)
-    assert not alone[[MERGED, NEAR, FAR]].any()
+    assert not alone[[Load.MERGED, Load.NEAR, Load.FAR]].any()
     picoseconds = 80 * 10**6 + 160 * 2 * 10**7  # a rank has half of the bandwidth of its host
-    assert (columns[WORK] - alone[WORK]).tolist() == [picoseconds] * 4
+    assert (columns[Load.WORK] - alone[Load.WORK]).tolist() == [picoseconds] * 4
 
 
 def test_table_row_wise_merges_vectors_of_all_samples_and_gradients_of_the_rail() -> None:
     rows = cost("table_row_wise", (0, 1), samples=(2, 1, 1, 1))  # rails of 3 and 2 samples, vectors of 32 bytes
-    assert rows[MERGED].tolist() == [(5 + 2 * 3) * 32, (5 + 2 * 2) * 32, 0, 0]
-    assert rows[NEAR].tolist() == [(2 + 3) * 32, (3 + 2) * 32, 0, 0]
-    assert not rows[FAR].any()
+    assert rows[Load.MERGED].tolist() == [(5 + 2 * 3) * 32, (5 + 2 * 2) * 32, 0, 0]
+    assert rows[Load.NEAR].tolist() == [(2 + 3) * 32, (3 + 2) * 32, 0, 0]
+    assert not rows[Load.FAR].any()
 
 
 def test_data_parallel_needs_no_all_to_all_and_reduces_all_rows() -> None:
     copies = cost("data_parallel", (0, 1))
-    assert copies[LOOKUPS].tolist() == [10, 10]
-    assert not copies[[IDS, POOLED, GRADIENTS]].any()
-    assert copies[REDUCED].tolist() == [3200, 3200]
+    assert copies[Load.LOOKUPS].tolist() == [10, 10]
+    assert not copies[[Load.IDS, Load.POOLED, Load.GRADIENTS]].any()
+    assert copies[Load.REDUCED].tolist() == [3200, 3200]
     network = 2 * 1 / 2 * 3200 * 1e-6  # 2 (p - 1) / p
     passes = 2 * (10 + 5) * 32 + 4 * 3200 + 2 * 400
-    assert (copies[WORK] / 1e12).tolist() == pytest.approx([network + passes * 1e-9 + 10e-6] * 2)
+    assert (copies[Load.WORK] / 1e12).tolist() == pytest.approx([network + passes * 1e-9 + 10e-6] * 2)
 
 
 def test_all_reduce_takes_slowest_link_only_if_there_are_several_hosts() -> None:
@@ -97,14 +80,14 @@ def test_all_reduce_takes_slowest_link_only_if_there_are_several_hosts() -> None
 
 def test_half_precision_halves_sent_bytes_but_not_weights() -> None:
     full, half = cost("table_wise", (0,)), cost("table_wise", (0,), forward_bytes=2, backward_bytes=2)
-    assert 2 * half[[POOLED, GRADIENTS]].sum() == full[[POOLED, GRADIENTS]].sum()
-    assert half[IDS].tolist() == full[IDS].tolist()
-    assert half[WEIGHTS].tolist() == full[WEIGHTS].tolist()
-    assert half[BATCH, 0] > full[BATCH, 0]  # rounded copies exist beside the originals
+    assert 2 * half[[Load.POOLED, Load.GRADIENTS]].sum() == full[[Load.POOLED, Load.GRADIENTS]].sum()
+    assert half[Load.IDS].tolist() == full[Load.IDS].tolist()
+    assert half[Load.WEIGHTS].tolist() == full[Load.WEIGHTS].tolist()
+    assert half[Load.BATCH, 0] > full[Load.BATCH, 0]  # rounded copies exist beside the originals
 
 
 def test_small_table_needs_less_working_memory() -> None:
-    few, many = (cost("table_wise", (0,), table=Table(rows, 8, 20.0))[WORK, 0] for rows in (1, 1000))
+    few, many = (cost("table_wise", (0,), table=Table(rows, 8, 20.0))[Load.WORK, 0] for rows in (1, 1000))
     assert few < many
 
 
@@ -114,19 +97,19 @@ def test_rows_in_host_memory_take_its_space_and_its_bandwidth(kind: str) -> None
     ranks = (0, 1) if kind == "data_parallel" else (0,)
     whole = cost(kind, ranks, slow)
     half = cost(kind, ranks, slow, table=replace(TABLE, host_share=0.5))
-    assert half[HOST_MEMORY, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
+    assert half[Load.HOST_MEMORY, 0] == half[ROWS, 0].sum() == whole[ROWS, 0].sum() / 2
     num_ids, touched = (20, 20) if kind == "table_wise" else (10, 100)
     rows_read = num_ids * 32 + 2 * touched * 36
-    assert half[WORK, 0] - whole[WORK, 0] == rows_read / 2 * (10 - 1) * 1000
+    assert half[Load.WORK, 0] - whole[Load.WORK, 0] == rows_read / 2 * (10 - 1) * 1000
 
 
 def test_rows_on_a_disk_take_no_memory_and_a_page_each() -> None:
     slow = replace(MACHINE, lookup_seconds=0.0, disk_bandwidth=1e8)
     whole = cost("table_wise", (0,), slow)
     half = cost("table_wise", (0,), slow, table=replace(TABLE, disk_share=0.5))
-    assert half[DISK, 0] == half[WEIGHTS, 0] + half[STATE, 0] == (whole[WEIGHTS, 0] + whole[STATE, 0]) / 2
+    assert half[Load.DISK, 0] == half[ROWS, 0].sum() == whole[ROWS, 0].sum() / 2
     rows_read, pages = 20 * 32 + 2 * 20 * 36, 2 * 20 * 4096  # 20 ids of 20 rows, each read and written
-    assert half[WORK, 0] - whole[WORK, 0] == (pages * 10 - rows_read) / 2 * 1000
+    assert half[Load.WORK, 0] - whole[Load.WORK, 0] == (pages * 10 - rows_read) / 2 * 1000
 
 
 def test_copies_are_never_on_a_disk() -> None:
@@ -140,14 +123,14 @@ def test_layouts_have_cost_of_each_choice_of_ranks() -> None:
     for kind in KINDS.values():
         kind_layouts = layouts(kind, TABLE, workload, MACHINE)
         for layout in kind_layouts:
-            for number, ranks in enumerate(layout.choices):
-                loads = layout.everywhere.copy()
-                loads[:, layout.groups[number]] += layout.shards
+            for number, ranks in enumerate(layout.groups):
+                loads = layout.fixed_loads.copy()
+                loads[:, layout.shard_ranks[number]] += layout.shard_loads
                 assert (loads == table_cost(kind, ranks, TABLE, workload, MACHINE)).all()
-        choices = [ranks for layout in kind_layouts for ranks in layout.choices]
+        choices = [ranks for layout in kind_layouts for ranks in layout.groups]
         assert sorted(choices) == sorted(kind.choices(6, MACHINE.ranks_per_host))
 
 
 def test_time_without_end_is_limited_so_that_sums_do_not_overflow() -> None:
     still = replace(MACHINE, memory_bandwidth=1e-9, network_bandwidth=1e-9, host_bandwidth=1e-9, ranks_per_host=1)
-    assert (10_000 * cost("table_wise", (0,), still)[WORK] >= 0).all()
+    assert (10_000 * cost("table_wise", (0,), still)[Load.WORK] >= 0).all()

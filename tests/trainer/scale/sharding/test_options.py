@@ -5,7 +5,8 @@ import pytest
 
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import assign
-from trainer.scale.sharding.options import MEMORY, balanced_options, bounds, cheapest_options, options_of
+from trainer.scale.sharding.cost import MEMORY
+from trainer.scale.sharding.options import balanced_options, bounds, cheapest_options, options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.workload import Table, Workload
@@ -48,9 +49,9 @@ def test_shard_on_the_only_group_of_its_kind_counts_as_alone() -> None:
     step = Step(workload, machine)
     columns = options_of({"column_wise": KINDS["column_wise"]}, table, workload, machine, step)
     inside, divided = (
-        next(option for option in columns if option.choices == [ranks]) for ranks in ((0, 1, 2), (3, 4, 5))
+        next(option for option in columns if option.groups == [ranks]) for ranks in ((0, 1, 2), (3, 4, 5))
     )
-    assert divided.longest > inside.longest  # squares cross hosts
+    assert divided.longest_time > inside.longest_time  # squares cross hosts
     mean, alone = bounds([inside], step)
     assert alone == pytest.approx(2 * mean)
 
@@ -65,16 +66,16 @@ def test_table_with_too_long_a_shard_is_split() -> None:
 def test_copies_are_given_up_where_memory_is_scarce() -> None:
     by_table, _ = options([Table(300, 64, 20.0)] * 6)
     assert set(kinds_of(cheapest_options(by_table, NO_LIMIT))) == {"data_parallel"}
-    memory = sum(option.memory for option in cheapest_options(by_table, NO_LIMIT))
+    memory = sum(option.total_bytes for option in cheapest_options(by_table, NO_LIMIT))
     frugal = cheapest_options(by_table, memory - 1)
-    assert sum(option.memory for option in frugal) < memory
+    assert sum(option.total_bytes for option in frugal) < memory
     least = cheapest_options(by_table, 0)
-    assert [option.memory for option in least] == [min(o.memory for o in table_options) for table_options in by_table]
+    assert [option.total_bytes for option in least] == [min(o.total_bytes for o in of_table) for of_table in by_table]
 
 
 def test_memory_of_an_option_is_that_of_its_loads() -> None:
     by_table, _ = options([Table(1_000, 64, 2.0)])
     for option in by_table[0]:
         loads = assign([option], [0]).loads
-        assert loads[MEMORY].sum() == option.memory
-        assert loads[MEMORY:].max(axis=1).tolist() == option.most.tolist()
+        assert loads[MEMORY].sum() == option.total_bytes
+        assert loads[MEMORY:].max(axis=1).tolist() == option.peak_bytes.tolist()

@@ -6,19 +6,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from trainer.scale.sharding.partition import PARTITIONERS, Loads
+from trainer.scale.sharding.partition import PARTITIONERS, IndivisibleLoads
 
 NO_LIMIT = 1 << 50
 
 
-def indivisible(times, placed_times, memory=None, room=None) -> Loads:
+def indivisible(times, placed_times, memory=None, room=None) -> IndivisibleLoads:
     """Return loads with as many bytes as picoseconds on ranks without a limit, unless `memory` and `room` are given."""
     memory = times if memory is None else memory
     room = [NO_LIMIT] * len(placed_times) if room is None else room
-    return Loads(*(np.array(numbers, dtype=np.int64) for numbers in (times, memory, placed_times, room)))
+    return IndivisibleLoads(*(np.array(numbers, dtype=np.int64) for numbers in (times, memory, placed_times, room)))
 
 
-def longest_time(name: str, loads: Loads) -> int:
+def longest_time(name: str, loads: IndivisibleLoads) -> int:
     """Return the longest time of a rank in the partition of this partitioner."""
     times = loads.placed_times.copy()
     np.add.at(times, PARTITIONERS[name](loads), loads.times)

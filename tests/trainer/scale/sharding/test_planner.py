@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from trainer.errors import ConfigError
 from trainer.registry import KINDS
-from trainer.scale.sharding.cost import BATCH, LOADS, STATE, WEIGHTS, Loads, table_cost
+from trainer.scale.sharding.cost import Load, Loads, table_cost
 from trainer.scale.sharding.options import bounds, options_of
 from trainer.scale.sharding.plan import Plan
 from trainer.scale.sharding.planner import AUTO, ShardingConfig, check_fits, choose, predict
@@ -72,7 +72,7 @@ def least_seconds(workload: Workload, memory_bytes: float) -> float:
     step = Step(workload, MACHINE)
 
     def best(cost: Loads, left: list[list[Loads]], lowest: float) -> float:
-        if cost[[WEIGHTS, STATE, BATCH]].sum(axis=0).max() > memory_bytes:
+        if cost[[Load.WEIGHTS, Load.STATE, Load.BATCH]].sum(axis=0).max() > memory_bytes:
             return lowest
         if not left:
             return min(lowest, float(step.seconds(cost).max()))
@@ -80,7 +80,7 @@ def least_seconds(workload: Workload, memory_bytes: float) -> float:
             lowest = best(cost + option, left[1:], lowest)
         return lowest
 
-    return best(np.zeros((LOADS, workload.num_ranks), dtype=np.int64), options, float("inf"))
+    return best(np.zeros((len(Load), workload.num_ranks), dtype=np.int64), options, float("inf"))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -135,7 +135,7 @@ def test_large_plan_is_close_to_a_bound_that_no_plan_of_its_kinds_beats(
         option
         for table, placement in zip(workload.tables, planned.tables, strict=True)
         for option in options_of({placement.kind: KINDS[placement.kind]}, table, workload, machine, step)
-        if placement.ranks in option.choices
+        if placement.ranks in option.groups
     ]
     assert slowest(planned) <= 1.07 * max(bounds(options, step))  # hosts of eight ranks cannot be filled evenly
 

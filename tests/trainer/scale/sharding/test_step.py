@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from trainer.registry import KINDS
-from trainer.scale.sharding.cost import GRADIENTS, IDS, POOLED, WORK, table_cost
+from trainer.scale.sharding.cost import Load, table_cost
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.workload import Machine, Table, Workload
 
@@ -23,25 +23,25 @@ def step(kind: str, ranks: tuple[int, ...], samples: tuple[int, ...], machine: M
 
 def test_ids_and_gradients_go_to_shards_and_vectors_come_back() -> None:
     step_model, loads = step("table_wise", (1,), (5, 5))
-    sent, received = step_model.sent(loads), step_model.received(loads)
-    assert sent[IDS].tolist() == [60, 60]
-    assert received[IDS].tolist() == [0, 120]
-    assert sent[POOLED].tolist() == [0, 320]
-    assert received[POOLED].tolist() == [160, 160]
-    assert sent[GRADIENTS].tolist() == [160, 160]
-    assert received[GRADIENTS].tolist() == [0, 320]
+    sent, received = step_model.sent_and_received(loads)
+    assert sent[Load.IDS].tolist() == [60, 60]
+    assert received[Load.IDS].tolist() == [0, 120]
+    assert sent[Load.POOLED].tolist() == [0, 320]
+    assert received[Load.POOLED].tolist() == [160, 160]
+    assert sent[Load.GRADIENTS].tolist() == [160, 160]
+    assert received[Load.GRADIENTS].tolist() == [0, 320]
 
 
 def test_only_bytes_to_other_ranks_take_network_time() -> None:
     step_model, loads = step("table_wise", (1,), (5, 5))
     exchange = (60 + 160 + 160) * 1e-6  # half of the bytes for all samples, in each of the three all-to-alls
     assert step_model.exchanges(loads).sum(axis=0).tolist() == pytest.approx([exchange] * 2)
-    assert step_model.seconds(loads).tolist() == pytest.approx([exchange, exchange + loads[WORK, 1] / 1e12])
+    assert step_model.seconds(loads).tolist() == pytest.approx([exchange, exchange + loads[Load.WORK, 1] / 1e12])
 
 
 def test_transfer_to_another_host_is_slower() -> None:
     (near, loads), (far, far_loads) = step("table_wise", (0,), (5, 5, 0, 0)), step("table_wise", (0,), (5, 0, 5, 0))
-    assert far.exchanges(far_loads)[IDS, 0] == pytest.approx(20 * near.exchanges(loads)[IDS, 0])
+    assert far.exchanges(far_loads)[Load.IDS, 0] == pytest.approx(20 * near.exchanges(loads)[Load.IDS, 0])
     assert near.crossing_hosts(loads).sum() == 0
     assert far.crossing_hosts(far_loads).sum(axis=1).tolist() == [60, 160, 160]
 
@@ -49,16 +49,16 @@ def test_transfer_to_another_host_is_slower() -> None:
 @pytest.mark.parametrize("samples", [(5, 5, 5, 5), (2, 1, 1, 1)])
 def test_vectors_of_a_rail_stay_on_their_rank_or_go_to_the_rail_of_other_hosts(samples: tuple[int, ...]) -> None:
     step_model, loads = step("table_row_wise", (0, 1), samples)
-    assert not step_model.within_hosts(loads)[[POOLED, GRADIENTS]].any()
-    assert step_model.crossing_hosts(loads)[POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
-    assert step_model.crossing_hosts(loads)[GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
+    assert not step_model.within_hosts(loads)[[Load.POOLED, Load.GRADIENTS]].any()
+    assert step_model.crossing_hosts(loads)[Load.POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
+    assert step_model.crossing_hosts(loads)[Load.GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
 
 
 def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
     step_model, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
     local_bytes = step_model.share * loads[:3]
     parts = local_bytes + step_model.within_hosts(loads) + step_model.crossing_hosts(loads)
-    assert parts.flatten().tolist() == pytest.approx(step_model.sent(loads).flatten().tolist())
+    assert parts.flatten().tolist() == pytest.approx(step_model.sent_and_received(loads)[0].flatten().tolist())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -73,9 +73,9 @@ def test_seconds_equal_sums_over_all_pairs_of_ranks() -> None:
     step_model, loads = step("row_wise", (0, 1, 2, 3, 4), samples)
     host = np.arange(5) // 2
     per_byte = np.where(host[:, None] == host, 1e-6, 2e-5) * (1 - np.eye(5))
-    sent = np.outer(samples, loads[IDS]) / sum(samples)  # from each rank to each shard
+    sent = np.outer(samples, loads[Load.IDS]) / sum(samples)  # from each rank to each shard
     slower = np.maximum((sent * per_byte).sum(axis=1), (sent * per_byte).sum(axis=0))
-    assert step_model.exchanges(loads)[IDS].tolist() == pytest.approx(slower.tolist())
+    assert step_model.exchanges(loads)[Load.IDS].tolist() == pytest.approx(slower.tolist())
 
 
 def test_several_loads_are_computed_at_once() -> None:

@@ -6,7 +6,8 @@ import numpy as np
 
 from trainer.registry import KINDS
 from trainer.scale.sharding.assignment import Limits, assign, score
-from trainer.scale.sharding.options import MEMORY, options_of
+from trainer.scale.sharding.cost import MEMORY
+from trainer.scale.sharding.options import options_of
 from trainer.scale.sharding.planner import ShardingConfig
 from trainer.scale.sharding.step import Step
 from trainer.scale.sharding.swaps import swap_tables

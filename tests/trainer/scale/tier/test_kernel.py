@@ -150,20 +150,20 @@ def test_lookup_after_a_prefetch_finds_its_rows_in_memory(tmp_path) -> None:
     generator = np.random.default_rng(6)
     for batch, following in pairwise(bags(generator, 16) for _ in range(20)):
         sums = tiered.lookup(batch)
-        before = tiered.missing
+        before = tiered.rows_from_disk
         tiered.prefetch(following)
-        prefetched = tiered.missing
+        prefetched = tiered.rows_from_disk
         tiered.update(batch, torch.ones_like(sums), RATE)
         tiered.lookup(following)
-        assert before < prefetched == tiered.missing
-    assert not tiered.is_short
+        assert before < prefetched == tiered.rows_from_disk
+    assert not tiered.is_too_small
 
 
-def test_cache_of_less_than_two_batches_is_short(tmp_path) -> None:
+def test_cache_of_less_than_two_batches_is_too_small(tmp_path) -> None:
     _, tiered = kernels(tmp_path, 20, "rowwise_adagrad")
     generator = np.random.default_rng(6)
     train(tiered, [bags(generator, 16) for _ in range(2)], looks_ahead=True)
-    assert tiered.is_short
+    assert tiered.is_too_small
 
 
 def test_error_of_a_prefetch_is_raised_by_the_next_lookup(tmp_path, monkeypatch) -> None:
@@ -236,7 +236,7 @@ def test_rows_that_came_from_the_disk_are_a_part_of_those_wanted(tmp_path, num_s
     _, tiered = kernels(tmp_path, num_slots, "sgd")
     generator = np.random.default_rng(1)
     train(tiered, [bags(generator, 20) for _ in range(10)])
-    assert 0 < tiered.missing <= tiered.wanted
+    assert 0 < tiered.rows_from_disk <= tiered.rows_claimed
 
 
 def test_lookup_of_no_bags_has_the_type_of_computation(tmp_path) -> None:

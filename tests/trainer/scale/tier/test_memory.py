@@ -50,14 +50,14 @@ def test_rows_that_do_not_fit_and_have_no_folder_are_refused(single_rank_world, 
 
 def test_note_has_what_happened_since_the_last_note() -> None:
     warnings: list[str] = []
-    kernel = SimpleNamespace(wanted=0, missing=0, locked_ratio=0.25, is_short=False)
-    other = SimpleNamespace(wanted=100, missing=0, locked_ratio=0.5, is_short=False)
+    kernel = SimpleNamespace(rows_claimed=0, rows_from_disk=0, locked_ratio=0.25, is_too_small=False)
+    other = SimpleNamespace(rows_claimed=100, rows_from_disk=0, locked_ratio=0.5, is_too_small=False)
     note = CacheNote([kernel, other], warnings.append)
-    kernel.wanted, kernel.missing = 100, 50
+    kernel.rows_claimed, kernel.rows_from_disk = 100, 50
     assert note() == "rows in memory 75.0%  locked 50%"
     assert note() == "rows in memory unknown  locked 50%"  # no lookup since
     assert not warnings
-    kernel.wanted, kernel.is_short = 150, True
+    kernel.rows_claimed, kernel.is_too_small = 150, True
     assert note() == "rows in memory 100.0%  locked 50%"
     note()
     assert len(warnings) == 1  # the second note does not warn again

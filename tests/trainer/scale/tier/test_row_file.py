@@ -52,7 +52,7 @@ def test_row_behind_the_end_is_an_error(file) -> None:
 
 
 def test_closed_file_is_an_error_of_one_line(file, monkeypatch) -> None:
-    monkeypatch.setattr(file, "_file", 1_000_000)
+    monkeypatch.setattr(file, "_descriptor", 1_000_000)
     with pytest.raises(TierError, match=r"cannot write rows in \S+/new: Bad file descriptor\. "):
         file.write(np.array([1, 4]), records(file, np.array([1, 4])))
 
