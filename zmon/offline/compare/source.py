@@ -22,17 +22,17 @@ from zmon.schema.steps import START, STEP, Steps
 from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.format import Run
 
-_RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")
+_RANGE = re.compile(r"(?P<name>.+)@(?P<begin>[^@/]*)\.\.(?P<end>[^@/]*)")
 _SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson")
 
 
 def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
     """Return the steps of a source, of `job` if it has several. Raises UsageError if there are none."""
     match = _RANGE.fullmatch(source)
-    log = _read(match[1] if match else source, data_dir, job)
+    log = _read(match["name"] if match else source, data_dir, job)
     if match:
         numbers = [step for steps in log.steps.values() for step in steps.column(STEP)]
-        in_range = _range_test(source, match[2], match[3])
+        in_range = _range_test(source, match["begin"], match["end"])
         chosen = {key: steps.select(in_range(steps)) for key, steps in log.steps.items()}
         log.steps = {key: steps for key, steps in chosen.items() if steps.num_rows}
         for key, reported in log.reported.items():

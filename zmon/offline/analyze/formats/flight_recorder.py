@@ -132,7 +132,7 @@ def is_dump(path: Path) -> bool:
     """Return True if the file begins like a pickle, or is JSON of a flight record."""
     with path.open("rb") as file:
         begin = file.read(2)
-        if len(begin) == 2 and begin[0] == 0x80 and begin[1] <= pickle.HIGHEST_PROTOCOL:
+        if len(begin) == 2 and begin[:1] == pickle.PROTO and begin[1] <= pickle.HIGHEST_PROTOCOL:
             return True
         if begin[:1] != b"{":
             return False

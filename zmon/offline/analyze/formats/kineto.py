@@ -39,7 +39,9 @@ class _Job(msgspec.Struct):
 
 
 class _Trace(msgspec.Struct):
-    traceEvents: list[TraceEvent]  # the name in the file
+    """A trace. The fields have the names of the file."""
+
+    traceEvents: list[TraceEvent]
     distributedInfo: _Job = msgspec.field(default_factory=_Job)
     host_name: str | None = None
 
@@ -159,10 +161,12 @@ def _seconds_of_parts(
     `exposed` has the ops that ran. Where parts overlap, loading counts first, then exposed communication, then the
     other phases. A phase without time has no column.
     """
-    first, *later_phases = _PHASES
-    columns = [f"phase_{first}", *(f"exposed_{op}" for op in exposed), *(f"phase_{name}" for name in later_phases)]
-    seconds = partition([phases[first], *exposed.values(), *(phases[name] for name in later_phases), [step]])
-    by_column = dict(zip([*columns, "phase_other"], seconds, strict=True))
+    loading, *later_phases = _PHASES
+    parts = {f"phase_{loading}": phases[loading]}
+    parts |= {f"exposed_{op}": spans for op, spans in exposed.items()}
+    parts |= {f"phase_{name}": phases[name] for name in later_phases}
+    parts["phase_other"] = [step]
+    by_column = dict(zip(parts, partition(parts.values()), strict=True))
     return {column: value for column, value in by_column.items() if value > 0 or column.startswith("exposed_")}
 
 
