@@ -17,7 +17,7 @@ from zmon.cli.options import json_option
 from zmon.errors import UsageError, ZmonError
 from zmon.format import UNKNOWN
 from zmon.offline.measured_files import read_links
-from zmon.scaling.bandwidth import HOST, NET, Measured, links
+from zmon.scaling.bandwidth import HOST, NET, MeasuredLinks, links
 from zmon.scaling.predict import Links
 
 _MODULE = "lab.comm_bench"
@@ -99,7 +99,7 @@ def _launch(ranks: int, largest: int, out: Path) -> None:
         raise ZmonError("the benchmark failed", why, "Is torch installed, and does this node have that many devices?")
 
 
-def report(measured: Measured) -> RenderableType:
+def report(measured: MeasuredLinks) -> RenderableType:
     """Return a row per message size, then the fitted bandwidth and latency."""
     ops = list(dict.fromkeys(timed.op for timed in measured.timed))
     parts: list[RenderableType] = []
