@@ -32,12 +32,14 @@ class UnsentNotice(msgspec.Struct, frozen=True):
     reason: str = ""  # why the last try failed
 
     def after_failure(self, now: float, reason: str) -> UnsentNotice:
-        """Return the notice with a later try."""
+        """Return the notice with one more failed try, and a time for the next one."""
         wait = min(_FIRST_WAIT_SECONDS * 2**self.tries, _LONGEST_WAIT_SECONDS)
         return msgspec.structs.replace(self, tries=self.tries + 1, due=now + wait, reason=reason)
 
 
 class _State(msgspec.Struct, frozen=True):
+    """The content of the file."""
+
     pending: tuple[UnsentNotice, ...] = ()
     open_notices: Mapping[str, OpenNotice] = {}  # of `Notices`
 
