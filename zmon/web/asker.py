@@ -95,13 +95,17 @@ def find_asker(
     root: Path = Path("/"),
     environ: Mapping[str, str] = os.environ,
 ) -> Asker:
-    """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
+    """Return the owner of the socket at the other end, given the addresses of both ends as the socket module has them.
+
+    `root`: where the files that show a container or a node of Kubernetes are.
+    """
     if not peer or not server:
         return Asker(None, "the connection is closed")
     remote = _address(str(peer[0]), int(str(peer[1])))
     local = _address(str(server[0]), int(str(server[1])))
     if not remote[0].is_loopback:
         return Asker(None, f"{remote[0]} is not a loopback address")
+    is_in_container = "KUBERNETES_SERVICE_HOST" in environ or any((root / mark).exists() for mark in _CONTAINER_MARKS)
     for name in ("tcp", "tcp6"):
         try:
             table = (proc / "net" / name).read_text()
@@ -110,7 +114,6 @@ def find_asker(
         for uid, inode in _owners(table, remote, local):
             if uid == _OVERFLOW_UID and not _has_all_users(proc):
                 return Asker(None, "the user has no number in the user namespace of this process")
-            is_in_container = "KUBERNETES_SERVICE_HOST" in environ or any((root / m).exists() for m in _CONTAINER_MARKS)
             if is_in_container and not _is_of_this_container(inode, proc):
                 return Asker(None, "the request was forwarded into this container, or its process is another user's")
             if uid == 0 and not is_in_container and (root / _KUBELET).exists():

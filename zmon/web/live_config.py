@@ -57,7 +57,7 @@ class LiveConfig:
                 raise UsageError(f"cannot use {self.path}", f"it {change}", "Start the daemon again if that is wanted")
             tls = _tls(config)
             access = _access(config, self.access)
-        except Exception as error:  # of any kind: the daemon goes on with what it has
+        except Exception as error:  # whatever it is, the daemon goes on with what it has
             self._error = str(error)
             log.error("the web configuration stays as it was: %s", error)
             return

@@ -1,4 +1,4 @@
-"""TLS: the context for the next handshake, from files that may change meanwhile."""
+"""TLS: contexts for handshakes, from certificate files that may be renewed while the daemon runs."""
 
 from __future__ import annotations
 
