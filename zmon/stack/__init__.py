@@ -19,13 +19,7 @@ from pathlib import Path
 
 from zmon.errors import PartFailed, UsageError, install_command, is_installed
 from zmon.stack import manual, password
-from zmon.stack.config import (
-    AlertmanagerLogin,
-    alertmanager_web_yaml,
-    alertmanager_yaml,
-    allowed_origins,
-    prometheus_yaml,
-)
+from zmon.stack.config import alertmanager_web_yaml, alertmanager_yaml, allowed_origins, prometheus_yaml
 from zmon.stack.part import Part, become_subreaper, end_all
 from zmon.stack.ports import ReservedPort
 from zmon.steplog.files import lock_directory, replace_file
@@ -54,7 +48,7 @@ class StackConfig:
     dashboard_port: int = 8501
     config_file: Path | None = None  # the file of `--config`, which the daemons read as well
     notify_file: Path | None = None  # the file with the recipients of the hub's notices
-    act_file: Path | None = None  # the policy of the hub's acts; None: nothing is done, and nothing intended
+    act_file: Path | None = None  # the policy of the hub's acts; None: there are neither acts nor intents
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ class Stack:
             say(f"the dashboard does not run: streamlit is not installed. Run {command}, then start again")
             self.has_dashboard = False
         self._config, self._say = config, say
-        self._lock = _lock(config.data_dir)
+        self._lock = _lock(config.data_dir)  # its descriptor, open until this process ends
         self._ports: list[ReservedPort] = []
         names = [part.name for part in fields(Urls)]
         self.urls = Urls(**{name: self._reserve(name, getattr(config, f"{name}_port")) for name in names})
@@ -169,16 +163,16 @@ class Stack:
             rules=[str(manual.package() / "rules" / name) for name in RULES],
             dashboard=urls.dashboard,
             docs=str(manual.folder()),
-            login=self._login,
+            password_file=self._password_file,
         )
         (data / "prometheus.yml").write_text(prometheus_config)
-        web_config = alertmanager_web_yaml(password.USER, password.bcrypt_hash(password.password(data)))
+        web_config = alertmanager_web_yaml(password.bcrypt_hash(password.password(data)))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
 
     @property
-    def _login(self) -> AlertmanagerLogin:
-        return AlertmanagerLogin(password.USER, str((self._config.data_dir / password.FILE).absolute()))
+    def _password_file(self) -> str:
+        return str((self._config.data_dir / password.FILE).absolute())
 
     def _part(self, name: str, url: str, health_path: str, command: Sequence[str], **headers: str) -> Part:
         """Return a part with a log of its name; `headers` are those of requests for its health."""
@@ -226,11 +220,10 @@ class Stack:
         url = urls.dashboard
         command = self._zmon("dashboard", "--port", port_of(url), "--hub", urls.hub, "--prometheus", urls.prometheus)
         part = self._part("dashboard", url, "/_stcore/health", command)
-        login = self._login
         part.env = {
             "ZMON_ALERTMANAGER_URL": urls.alertmanager,
-            "ZMON_ALERTMANAGER_USER": login.username,
-            "ZMON_ALERTMANAGER_PASSWORD_FILE": login.password_file,
+            "ZMON_ALERTMANAGER_USER": password.USER,
+            "ZMON_ALERTMANAGER_PASSWORD_FILE": self._password_file,
         }
         return part
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import yaml
 
 from zmon.schema.scraping import AGENT_JOB
+from zmon.stack.password import USER
 
 # No finding inhibits another one: Alertmanager does not send the resolution of an alert that it inhibits (ADR 0042).
 INHIBIT_RULES: tuple[dict[str, list[str]], ...] = (
@@ -29,13 +29,6 @@ INHIBIT_RULES: tuple[dict[str, list[str]], ...] = (
 INTERVAL = "2s"  # short, so that a finding becomes an alert within seconds; one machine has few series
 
 
-class AlertmanagerLogin(NamedTuple):
-    """The user of Alertmanager, and the file with the password."""
-
-    username: str
-    password_file: str
-
-
 def prometheus_yaml(
     *,
     agents: Sequence[str],
@@ -44,12 +37,13 @@ def prometheus_yaml(
     rules: Sequence[str],
     dashboard: str,
     docs: str,
-    login: AlertmanagerLogin | None = None,
+    password_file: str | None = None,
 ) -> str:
     """Return prometheus.yml: it scrapes agents and hub, loads the rules, and sends the alerts to Alertmanager.
 
     `agents`, `hub` and `alertmanager` are host:port; `rules` are paths. `dashboard` (a URL) and `docs` (a folder) are
     the targets of the links in alerts. Rules read them from external labels, which are dropped from the alerts.
+    `password_file`: that of Alertmanager's user, if it asks for a password.
     """
     return yaml.safe_dump(
         {
@@ -67,7 +61,7 @@ def prometheus_yaml(
                 "alert_relabel_configs": [{"action": "labeldrop", "regex": "zmon_.*"}],
                 "alertmanagers": [
                     {"static_configs": [{"targets": [alertmanager]}]}
-                    | ({"basic_auth": login._asdict()} if login else {})
+                    | ({"basic_auth": {"username": USER, "password_file": password_file}} if password_file else {})
                 ],
             },
         },
@@ -75,9 +69,9 @@ def prometheus_yaml(
     )
 
 
-def alertmanager_web_yaml(user: str, password_hash: str) -> str:
-    """Return the file of Alertmanager's `--web.config.file`: every request needs the password of this user."""
-    return yaml.safe_dump({"basic_auth_users": {user: password_hash}})
+def alertmanager_web_yaml(password_hash: str) -> str:
+    """Return the file of Alertmanager's `--web.config.file`: every request needs the password of the only user."""
+    return yaml.safe_dump({"basic_auth_users": {USER: password_hash}})
 
 
 def allowed_origins(dashboard: str) -> str:

@@ -25,12 +25,8 @@ from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
-Kind = Literal[
-    "date",  # unix seconds
-    "count",  # only increases, as the clock of a host does
-    "age",  # seconds from an event until now
-    "value",  # any other number
-]
+# date: unix seconds. count: only increases, as the clock of a host does. age: seconds since an event. value: the rest.
+Kind = Literal["date", "count", "age", "value"]
 # Every field that has a number, by its kind. A test finds fields that are missing here.
 KINDS: Mapping[type, Mapping[Kind, str]] = {
     AgentReport: {"date": "time", "count": "monotonic", "value": "cursor num_left_out schema"},
