@@ -10,7 +10,6 @@ import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
 
 from zmon import detectors
 from zmon.detectors.slow import Straggler
@@ -29,6 +28,8 @@ from zmon.schema.rank import RankState
 from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps
 
 MIN_STEPS = 2 * Straggler.num_steps  # with fewer, no detector compares ranks
+
+_FindingKey = tuple[str, str, tuple[int, ...], tuple[str, ...]]  # detector, cause, ranks and hosts, while it is open
 
 
 @dataclass
@@ -77,15 +78,6 @@ def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = de
     return Attempt(attempt, job_state, len(ranks), world_size, len(steps), spans.spans)
 
 
-class _FindingKey(NamedTuple):
-    """The part of a finding that stays the same while it is open."""
-
-    detector: str
-    cause: str
-    ranks: tuple[int, ...]
-    hosts: tuple[str, ...]
-
-
 class _Spans:
     """The findings of one attempt up to the present pass, and the steps during which each was open."""
 
@@ -97,11 +89,8 @@ class _Spans:
     def update(self, snapshot: Snapshot, remaining: Remaining) -> None:
         """Open, update and end spans, given the findings of a pass that nothing suppresses."""
         first_step, last_step = (self._log.number(snapshot.steps[end].step) for end in (0, -1))
-        current = {
-            _FindingKey(name, finding.cause, finding.ranks, finding.hosts): finding
-            for name, findings in remaining.findings.items()
-            for finding in findings
-        }
+        findings = [finding for reported in remaining.findings.values() for finding in reported]
+        current = {(finding.detector, finding.cause, finding.ranks, finding.hosts): finding for finding in findings}
         for key, finding in current.items():
             if key not in self._open:
                 self._open[key] = FindingSpan(finding, self._attempt, first_step, last_step)
@@ -109,9 +98,9 @@ class _Spans:
             span = self._open[key]
             span.finding = finding if finding.step is None else replace(finding, step=self._log.number(finding.step))
             span.last_step = last_step
-        self._open = {
-            key: span for key, span in self._open.items() if key in current or key.detector in remaining.held_open
-        }
+        for key in self._open.keys() - current.keys():
+            if self._open[key].finding.detector not in remaining.held_open:
+                del self._open[key]
 
 
 def _snapshots(
@@ -120,7 +109,9 @@ def _snapshots(
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
     rank_steps = [log.steps[attempt, state.rank] for state in states]
     steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
-    stride = 1  # a hub gets every stride-th step of the log; all steps of a log in which no detector compares ranks
+    stride = (
+        1  # a hub gets every stride-th step; all steps of a log that is too short for detectors to compare ranks
+    )
     while len(steps) >= MIN_STEPS and steps_per_pass / stride > HubConfig.about_steps:
         stride *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({state.host for state in states}))

@@ -87,10 +87,7 @@ def read_log(job: str, folder: Path) -> StepTable:
 
 
 def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
-    """Return a number for the launch of each run.
-
-    It is the attempt, unless the job was launched several times with the same attempt.
-    """
+    """Return a number for the launch of each run: the attempt, unless several launches have the same attempt."""
     repeats: dict[str, int] = {}  # run uid → number of launches before it with the same attempt
     for attempt in {run.run.attempt for run in runs}:
         of_attempt = sorted((run.run for run in runs if run.run.attempt == attempt), key=lambda run: run.start)

@@ -162,8 +162,7 @@ def _seconds_of_parts(
     other phases. A phase without time has no column.
     """
     loading, *later_phases = _PHASES
-    parts = {f"phase_{loading}": phases[loading]}
-    parts |= {f"exposed_{op}": spans for op, spans in exposed.items()}
+    parts = {f"phase_{loading}": phases[loading], **{f"exposed_{op}": spans for op, spans in exposed.items()}}
     parts |= {f"phase_{name}": phases[name] for name in later_phases}
     parts["phase_other"] = [step]
     by_column = dict(zip(parts, partition(parts.values()), strict=True))

@@ -68,10 +68,7 @@ class Schedule:
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:
-    """Return, for each operation, the operations that it follows on its rank.
-
-    An operation that follows indirectly, through another one, is left out.
-    """
+    """Return, for each operation, those that it follows on its rank directly, not through another one."""
     before: list[list[int]] = [[] for _ in operations]
     by_rank: defaultdict[int, list[int]] = defaultdict(list)
     for index, operation in enumerate(operations):
