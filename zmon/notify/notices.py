@@ -27,6 +27,7 @@ DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a l
 _MAX_ENDED = 1000  # findings that are remembered because an end told about them: more than are open at a time
 ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
 _LEAST_SEVERITY = "warning"  # people are told about findings of this severity or a higher one
+JobLabels = Mapping[str, Mapping[str, str]]  # the labels of jobs by job id
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -97,16 +98,9 @@ class Notices:
         self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings about which an end told
 
     def finding_notices(
-        self,
-        findings: Iterable[Finding],
-        labels: Mapping[str, Mapping[str, str]],
-        ended_jobs: Collection[str],
-        now: float,
+        self, findings: Iterable[Finding], labels: JobLabels, ended_jobs: Collection[str], now: float
     ) -> list[Notice]:
-        """Return what people are to be told now about open findings. `labels`: those of each job.
-
-        About the findings of `ended_jobs`, whose launch is over, nothing is told: the notice of the end does.
-        """
+        """Return what people are to be told now about open findings. About `ended_jobs`, the notices of ends do."""
         notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST_SEVERITY)]
         self._open_since = {f.id: self._open_since.get(f.id, min(f.detected, now)) for f in notable}
         candidates = [f for f in notable if f.job_id not in ended_jobs and f.id not in self._ended]
@@ -138,8 +132,8 @@ def _worst_by_job(findings: Iterable[Finding]) -> dict[str, Finding]:
     """Return the finding of the highest severity of each job; the first one among equals."""
     worst: dict[str, Finding] = {}
     for finding in findings:
-        known = worst.get(finding.job_id)
-        if known is None or severity_order(finding.severity) > severity_order(known.severity):
+        known = worst.setdefault(finding.job_id, finding)
+        if severity_order(finding.severity) > severity_order(known.severity):
             worst[finding.job_id] = finding
     return worst
 
@@ -149,8 +143,8 @@ def _hold_seconds(finding: Finding) -> float:
     if severity_order(finding.severity) <= severity_order(_LEAST_SEVERITY):
         return WARNING_HOLD_SECONDS
     evidence = finding.evidence_of(StallEvidence)
-    is_about_a_death = finding.is_stall and not (evidence.exit_status is UNSET and evidence.last_words is UNSET)
-    return DEATH_HOLD_SECONDS if is_about_a_death else CRITICAL_HOLD_SECONDS
+    has_death = evidence.exit_status is not UNSET or evidence.last_words is not UNSET
+    return DEATH_HOLD_SECONDS if finding.is_stall and has_death else CRITICAL_HOLD_SECONDS
 
 
 def _finding_notice(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:

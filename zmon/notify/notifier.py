@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notices, act_notice
+from zmon.notify.notices import JobLabels, Notices, act_notice
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
@@ -38,7 +38,7 @@ class Notifier:
     def update(
         self,
         findings: Iterable[Finding],
-        labels: Mapping[str, Mapping[str, str]],
+        labels: JobLabels,
         ended_jobs: Collection[str],
         ends: Iterable[EndedLaunch],
         now: float,
