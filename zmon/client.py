@@ -111,10 +111,7 @@ class Hub(_Connection):
         return self._ask(endpoints.JOBS, api.JobsRequest())
 
     def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> api.RankList:
-        """Return the last known state of ranks of a job. `order`: a column, or `urgency`: culprits first.
-
-        `limit`: at most so many; below 0: all of them. `offset`: so many are skipped.
-        """
+        """Return the last state of ranks of a job. `order`: a column, or `urgency`: culprits first. `limit` -1: all."""
         return self._ask(endpoints.RANKS, api.RanksRequest(job_id, limit, offset, order))
 
     def plan(self, job_id: str) -> api.PlanTable:

@@ -46,10 +46,7 @@ class ProcessStat:
 
 
 def parse_stat(line: bytes) -> ProcessStat:
-    """Parse a line of /proc/<pid>/stat.
-
-    Raises ValueError or IndexError if the line has another format.
-    """
+    """Parse a line of /proc/<pid>/stat. Raises ValueError or IndexError if it has another format."""
     end_of_name = line.rindex(b")")  # the name may contain any byte, even spaces
     after_name = line[end_of_name + 2 :].split()  # begins with field 3
     ticks = int(after_name[11]) + int(after_name[12])
@@ -172,16 +169,10 @@ def _identity(pid: int, folder: Path) -> ProcessId:
 
 
 class ExitWatch:
-    """A pidfd of a process, which takes signals, and returns its exit status after it has ended.
-
-    Unlike a pid, a pidfd never refers to another process later.
-    """
+    """A pidfd of a process: it takes signals, has the exit status, and unlike a pid never means a later process."""
 
     def __init__(self, pid: int) -> None:
-        """Open the pidfd.
-
-        Raises OSError if the process has ended or belongs to another PID namespace.
-        """
+        """Open the pidfd. Raises OSError if the process has ended or belongs to another PID namespace."""
         self._fd = os.pidfd_open(pid)
 
     def close(self) -> None:
@@ -201,10 +192,7 @@ class ExitWatch:
         signal.pidfd_send_signal(self._fd, number)
 
     def exit_status(self) -> str | None:
-        """Return the exit status, such as `exit code 1` or `signal SIGKILL`.
-
-        Returns None until the parent has reaped the process, and always on kernels before 6.15.
-        """
+        """Return the exit status as `how_it_ended` does; None until the parent has reaped it, and before Linux 6.15."""
         request = _PIDFD_INFO.pack(_PIDFD_INFO_EXIT, *[0] * 13)
         try:
             mask, *_, status = _PIDFD_INFO.unpack(fcntl.ioctl(self._fd, _PIDFD_GET_INFO, request))

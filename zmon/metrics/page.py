@@ -38,10 +38,7 @@ class Page:
             self.add(name, value, *labels, *(key if isinstance(key, tuple) else (key,)))
 
     def declare(self, name: str) -> Metric:
-        """Add help and type of a metric, even without a series.
-
-        This lets a reader tell "no series now" from "this page never has it".
-        """
+        """Add help and type of a metric, also without a series: it tells "no series now" from "never on this page"."""
         family = self._families.get(name)
         if family is None:
             make = CounterMetricFamily if SPECS[name].kind == "counter" else GaugeMetricFamily

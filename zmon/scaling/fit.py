@@ -144,10 +144,7 @@ def _sent_bytes(op: str, point: Point) -> float:
 
 
 def _exposed_share(op: str, exposed: Sequence[tuple[Point, float]], links: Links) -> float:
-    """Return the mean share of the time of an op that nothing hides; 1 if no time is known.
-
-    `exposed` has the exposed seconds of each point.
-    """
+    """Return the mean share of an op's time that nothing hides, given its exposed seconds; 1 if no time is known."""
     op_times = [
         op_seconds(op, _sent_bytes(op, point), point.ranks, replace(links, ranks_per_host=_per_host(point)))
         for point, _ in exposed
@@ -189,10 +186,7 @@ def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """Return the slope (y per x) and the intercept (y) of the least-squares line, neither below 0.
-
-    The line goes through the origin if all x are about equal.
-    """
+    """Return slope and intercept of the least-squares line, neither below 0; all x about equal: through the origin."""
     through_origin = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs) if any(xs) else 0.0
     if not _differ(xs):
         return through_origin, (0.0 if any(xs) else fmean(ys))

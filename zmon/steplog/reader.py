@@ -130,10 +130,7 @@ def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
 
 
 def _blocks(path: Path, size: int) -> Iterator[Block | None]:
-    """Yield the blocks in the first `size` bytes of a segment, and None for each damaged part.
-
-    Yields nothing if the agent has deleted the segment.
-    """
+    """Yield the blocks in the first `size` bytes of a segment, None for a damaged part; nothing if it was deleted."""
     try:
         with path.open("rb") as file:
             data = file.read(size)

@@ -93,10 +93,7 @@ class StepLog:
             self._ranks.popitem()[1].close()
 
     def _prune(self, now: float) -> None:
-        """Delete the oldest segments of all jobs, except those to which a rank is writing.
-
-        None is deleted for its age unless the clock is steady.
-        """
+        """Delete the oldest segments to which no rank is writing; for their age only if the clock is steady."""
         max_age = self._max_age_seconds if self._steady.is_steady() else math.inf
         in_use = {rank.segment for rank in self._ranks.values()}
         with _writing(self._folder):
