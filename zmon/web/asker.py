@@ -95,10 +95,7 @@ def find_asker(
     root: Path = Path("/"),
     environ: Mapping[str, str] = os.environ,
 ) -> Asker:
-    """Return the owner of the socket at the other end, given the addresses of both ends as the socket module has them.
-
-    `root`: where the files that show a container or a node of Kubernetes are.
-    """
+    """Return the owner of the socket at the other end, given both addresses as the socket module has them."""
     if not peer or not server:
         return Asker(None, "the connection is closed")
     remote = _address(str(peer[0]), int(str(peer[1])))

@@ -165,9 +165,8 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
         return decode(body, answer, lines)
     except Undecodable as error:
-        raise Unreachable(
-            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
-        ) from error
+        next_step = "check which program and version listens there"
+        raise Unreachable(f"cannot understand the answer of {url}", str(error), next_step) from error
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:

@@ -117,9 +117,8 @@ def read_web_config(path: Path) -> WebConfig:
     except yaml.YAMLError as error:
         raise UsageError(f"cannot use {path}", f"it is not YAML: {yaml_reason(error)}") from error
     except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(
-            f"cannot use {path}", _with_hint(str(error)), "docs/deploy/security.md has all keys"
-        ) from error
+        reason = _with_hint(str(error))
+        raise UsageError(f"cannot use {path}", reason, "docs/deploy/security.md has all keys") from error
     return _with_plain_addresses(config)
 
 
