@@ -16,8 +16,7 @@ from zmon.notify.recipients import Recipient
 TIMEOUT_SECONDS = 20.0  # for one message; a service that is slower is tried again
 _MIN_SECRET_LETTERS = 4  # shorter parts of a URL occur in any text
 _MAX_REASON_LETTERS = 200
-# The places in mentions such as `@here` and `<!channel>` where a space makes them plain text. The texts of a job must
-# not call a whole channel.
+# Where a space makes plain text of a mention such as `@here` or `<!channel>`: a job must not call a whole channel.
 _MENTION = re.compile(r"(?<=<)(?=!)|(?<=@)(?=here|everyone|channel|all\b)")
 _PARTS = re.compile(r"[/?#&=:@,;]+")
 # Parts of URLs that are no secrets, and that reasons repeat.

@@ -54,17 +54,14 @@ def read_peaks(path: Path) -> dict[str, DevicePeaks]:
         content = load_yaml(path.read_text(encoding="utf-8")) or {}
         peaks = msgspec.convert(content, dict[str, DevicePeaks], strict=False)
         for name, device in peaks.items():
-            rates = [*device.flops.values()]
-            if device.memory_bandwidth is not None:
-                rates.append(device.memory_bandwidth)
-            if not all(0 < rate < _MAX_RATE for rate in rates):
+            rates = (*device.flops.values(), device.memory_bandwidth)
+            if not all(rate is None or 0 < rate < _MAX_RATE for rate in rates):
                 raise ValueError(f"{name} has a rate that is not possible")
         return peaks
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
-        raise UsageError(
-            f"cannot use {path}", str(why), "Write the file with zmon bench-peak --out, or as in docs/efficiency.md"
-        ) from error
+        next_step = "Write the file with zmon bench-peak --out, or as in docs/efficiency.md"
+        raise UsageError(f"cannot use {path}", str(why), next_step) from error
 
 
 def write_peaks(path: Path, peaks: Mapping[str, DevicePeaks]) -> None:

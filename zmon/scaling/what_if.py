@@ -41,9 +41,8 @@ def parse_what_if(what_if: str) -> tuple[str, float]:
         number = 0.0
     if key not in CHANGES or not isfinite(number) or number <= 0:
         choices = ", ".join(f"{name}=FACTOR ({change.meaning})" for name, change in CHANGES.items())
-        raise UsageError(
-            f"--what-if {what_if} is not valid", f"use one of {choices}", "A factor is above 0, such as 0.5 or 2"
-        )
+        what = f"--what-if {what_if} is not valid"
+        raise UsageError(what, f"use one of {choices}", "A factor is above 0, such as 0.5 or 2")
     return key, number
 
 

@@ -233,11 +233,8 @@ def find_program(*names: str) -> str:
     for name in names:
         if path := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin"):
             return path
-    raise PartFailed(
-        f"{names[0]} is not installed",
-        "zmon needs it for history and alerts",
-        "Run apt-get install prometheus prometheus-alertmanager (as root), then try again",
-    )
+    next_step = "Run apt-get install prometheus prometheus-alertmanager (as root), then try again"
+    raise PartFailed(f"{names[0]} is not installed", "zmon needs it for history and alerts", next_step)
 
 
 def _address(url: str) -> str:

@@ -109,9 +109,7 @@ def _snapshots(
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
     rank_steps = [log.steps[attempt, state.rank] for state in states]
     steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
-    stride = (
-        1  # a hub gets every stride-th step; all steps of a log that is too short for detectors to compare ranks
-    )
+    stride = 1  # a hub gets every stride-th step; all steps of a log that is too short for detectors to compare ranks
     while len(steps) >= MIN_STEPS and steps_per_pass / stride > HubConfig.about_steps:
         stride *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({state.host for state in states}))

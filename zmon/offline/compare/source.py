@@ -50,9 +50,8 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
         if not files:
-            raise UsageError(
-                f"no steps in {path}", "the directory has no .parquet or .jsonl file", "Write them with zmon steps"
-            )
+            why = "the directory has no .parquet or .jsonl file"
+            raise UsageError(f"no steps in {path}", why, "Write them with zmon steps")
         return read(files, job)
     return read([path], job) if path.suffix in _SUFFIXES or path.exists() else read_log(name, data_dir / FOLDER)
 

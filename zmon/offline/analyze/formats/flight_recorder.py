@@ -115,9 +115,8 @@ def read(paths: Sequence[Path]) -> Dumps:
             continue
         rank = int(match[1])
         if rank in origin:
-            raise UsageError(
-                f"{origin[rank]} and {path} are of the same rank", "", "Analyze one set of dumps at a time"
-            )
+            what = f"{origin[rank]} and {path} are of the same rank"
+            raise UsageError(what, "", "Analyze one set of dumps at a time")
         origin[rank] = path
         try:
             dumps.ranks[rank] = _dump(rank, _read(path))

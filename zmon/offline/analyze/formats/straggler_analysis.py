@@ -107,9 +107,8 @@ def _rows(paths: Iterable[Path], left_out: Counter[str]) -> Iterable[_Row]:
             for raw in files.rows(path)[1]:
                 number += 1
                 if number > MAX_OPERATIONS:
-                    raise UsageError(
-                        f"{path} is too large", f"more than {MAX_OPERATIONS:,} operations", "Cut steps off"
-                    )
+                    why = f"it has more than {MAX_OPERATIONS:,} operations"
+                    raise UsageError(f"{path} is too large", why, "Remove some of its steps")
                 try:
                     row = msgspec.convert(raw, _Row)
                 except msgspec.ValidationError as error:
@@ -129,11 +128,8 @@ def _workers(rows: Iterable[_Row]) -> dict[int, Worker]:
     for row in rows:
         worker = workers.setdefault(row.rank, Worker(row.rank, row.stage, row.dp_rank))
         if (worker.stage, worker.data_rank) != (row.stage, row.dp_rank):
-            raise UsageError(
-                f"rank {row.rank} has two positions",
-                f"{worker.name} and dp{row.dp_rank}-stage{row.stage}",
-                "Analyze the traces of two jobs separately",
-            )
+            what, why = f"rank {row.rank} has two positions", f"{worker.name} and dp{row.dp_rank}-stage{row.stage}"
+            raise UsageError(what, why, "Analyze the traces of two jobs separately")
     return workers
 
 
