@@ -27,7 +27,7 @@ class Spec(NamedTuple):
     help: str
     subject: Subject[Any] | None = None
     read: Callable[[Any], Any] = lambda item: None  # the value of an item; with `by` its values, by that label
-    by: str = ""
+    by: str = ""  # the last label, if an item has several values; empty: it has one
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +52,7 @@ class Subject(Generic[_Item]):
 
 _V = TypeVar("_V")
 LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")  # of a label from outside zmon; Prometheus uses names with __ itself
-STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
+STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))  # of the histogram, from 1 ms to 65.5 s
 
 RANK = ("job_id", "rank", "host")
 HOST = ("host",)

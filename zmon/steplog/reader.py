@@ -77,11 +77,10 @@ class RunSteps:
 
     def columns(self) -> Iterable[str]:
         """Return the columns that a step of the run may have, by the totals up to the last boundary in the log."""
-        for path, size in reversed(self.segments):
-            for block in reversed([*_blocks(path, size)]):
-                for last in reversed([*self._valid(block)] if block else []):
-                    return totals(last)
-        return ()
+        segments = reversed(self.segments)
+        present = (block for path, size in segments for block in reversed([*_blocks(path, size)]) if block)
+        last = next((boundary for block in present for boundary in reversed([*self._valid(block)])), None)
+        return () if last is None else totals(last)
 
     def _reported(self, boundary: Row) -> dict[str, float]:
         """Return the gauges that were reported since the previous boundary, by name."""

@@ -53,7 +53,7 @@ def read(paths: Sequence[Path]) -> StepTable:
     sizes: Counter[int] = Counter()
     for path in paths:
         trace = _read(path)
-        rank = _rank(path, trace.distributedInfo, alone=len(paths) == 1)
+        rank = _rank(path, trace.distributedInfo, is_alone=len(paths) == 1)
         if rank in origin:
             raise UsageError(f"{origin[rank]} and {path} are of rank {rank}", "", "Analyze one trace of each rank")
         origin[rank] = path
@@ -103,15 +103,15 @@ def _read(path: Path) -> _Trace:
         raise UsageError(f"cannot read {path}", f"it is not a Chrome trace: {str(error)[:200]}") from error
 
 
-def _rank(path: Path, job: _Job, alone: bool) -> int:
-    """Return the rank of a trace, from the trace or else from the name of its file; `alone`: it is the only trace."""
+def _rank(path: Path, job: _Job, is_alone: bool) -> int:
+    """Return the rank of a trace, from the trace or else from the name of its file; `is_alone`: it is the only one."""
     if job.rank is not None and 0 <= job.rank < MAX_RANKS:
         return job.rank
     stem = path
     while stem.suffix in _SUFFIXES:
         stem = stem.with_suffix("")
     match = _RANK.search(stem.name)
-    if match is None and alone:
+    if match is None and is_alone:
         return 0
     if match is None:
         raise UsageError(f"{path} does not say its rank", "", "Name the files rank0.json, rank1.json, …")
