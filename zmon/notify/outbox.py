@@ -38,8 +38,6 @@ class UnsentNotice(msgspec.Struct, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True):
-    """The content of the file."""
-
     pending: tuple[UnsentNotice, ...] = ()
     open_notices: Mapping[str, OpenNotice] = {}  # of `Notices`
 

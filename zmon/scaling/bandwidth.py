@@ -54,8 +54,8 @@ def links(measured: MeasuredLinks) -> dict[str, Links]:
 
 
 def _links(op: str, measured: MeasuredLinks) -> Links:
-    host = _line([message for message in measured.timed if message.op == op and message.group == HOST])
-    net = _line([message for message in measured.timed if message.op == op and message.group == NET])
+    of_op = [message for message in measured.timed if message.op == op]
+    host, net = (_line([message for message in of_op if message.group == group]) for group in (HOST, NET))
     return Links(measured.ranks_per_host, host, net)
 
 

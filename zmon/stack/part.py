@@ -140,14 +140,12 @@ def _wait_until_ended(seconds: float) -> None:
 
 def _descendants() -> list[psutil.Process]:
     """Return the descendants of this process. Those that have ended do not count, because asyncio reaps them."""
-    return [process for process in psutil.Process().children(recursive=True) if _is_alive(process)]
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    alive = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
 
 
 def _prepare_child(nice: int) -> Callable[[], None]:
