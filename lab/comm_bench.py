@@ -20,7 +20,7 @@ import torch
 import torch.distributed as dist
 
 from zmon.offline.measured_files import write_links
-from zmon.scaling.bandwidth import HOST, NET, Measured, Timed
+from zmon.scaling.bandwidth import HOST, NET, MeasuredLinks, TimedMessage
 
 SMALLEST = 1 << 10  # bytes of the smallest message
 FACTOR = 4  # from one size to the next
@@ -40,12 +40,12 @@ def main(out: str, largest: str) -> None:
     device = _device()
     backend = "nccl" if device.type == "cuda" else "gloo"
     within, between, per_host = _groups(backend)
-    timed: list[Timed] = []
+    timed: list[TimedMessage] = []
     for kind, group in ((HOST, within), (NET, between)):
         for op in OPS:
             timed += _timed(op, kind, group, device, int(largest))
     if dist.get_rank() == 0:
-        write_links(Path(out), Measured(backend, dist.get_world_size(), per_host, timed), time.time())
+        write_links(Path(out), MeasuredLinks(backend, dist.get_world_size(), per_host, timed), time.time())
     dist.barrier()
     dist.destroy_process_group()
 
@@ -89,7 +89,9 @@ def _groups(backend: str) -> tuple[dist.ProcessGroup | None, dist.ProcessGroup |
     return own_groups[HOST], own_groups[NET], per_host
 
 
-def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.device, largest: int) -> Iterator[Timed]:
+def _timed(
+    op: str, kind: str, group: dist.ProcessGroup | None, device: torch.device, largest: int
+) -> Iterator[TimedMessage]:
     """Yield the duration of every size, with all groups of this kind at once, as in a step.
 
     Yields nothing if there is no group of this kind.
@@ -105,7 +107,7 @@ def _timed(op: str, kind: str, group: dist.ProcessGroup | None, device: torch.de
         measured = [result for result in _gather(own_result, Result) if result is not None]
         if measured:
             ranks, message_bytes, seconds = max(measured)  # the largest group, then its slowest rank
-            yield Timed(op, kind, ranks, message_bytes, seconds)
+            yield TimedMessage(op, kind, ranks, message_bytes, seconds)
         num_bytes *= FACTOR
 
 

@@ -1,8 +1,8 @@
 """The stops of acts: while `act-stops/all` is in the data directory, nothing is done to any process.
 
-A person writes a stop (`zmon act stop`) and takes it away (`zmon act reset`). zmon itself writes one as a breaker, and
-never takes one away. A stop is a file: its name says what it stops, its JSON who wrote it, when and why. If the folder
-or a file in it cannot be read, acts are stopped as well. Times are unix seconds.
+A person writes a stop (`zmon act stop`) and removes it (`zmon act reset`). zmon itself writes one when a *breaker*
+trips, a guard against its own acts, and never removes one. A stop is a file: its name says what it stops, its JSON who
+wrote it, when and why. If the folder or a file in it cannot be read, acts are stopped as well.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -20,16 +21,16 @@ _MAX_BYTES = 4096  # of a stop that is read
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """A stop of acts."""
+    """A stop of acts, as in its file."""
 
-    time: float
+    time: float  # unix seconds
     by: str  # who wrote it: a user, or the part of zmon whose breaker it is
     reason: str  # in one line
-    is_breaker: bool = False  # zmon itself wrote it, and a person must look
+    is_breaker: bool = False  # zmon itself wrote it
 
     @property
-    def kind(self) -> str:
-        """The kind of whoever wrote it, as in metrics."""
+    def kind(self) -> Literal["breaker", "person"]:
+        """The kind of its author, as in the label `by` of metrics."""
         return "breaker" if self.is_breaker else "person"
 
 
@@ -63,5 +64,5 @@ def stop(
 
 
 def reset(data_dir: Path, name: str) -> None:
-    """Take a stop away, if there is one. Raises OSError, and UsageError as `stop` does."""
+    """Remove a stop, if there is one. Raises OSError, and UsageError as `stop` does."""
     child_path(data_dir / FOLDER, name).unlink(missing_ok=True)

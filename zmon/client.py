@@ -31,7 +31,7 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 
 
 class _Connection:
-    """The address of a hub, and how it is asked."""
+    """The address of a hub, and how it is asked: the base of both clients."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class AsyncHub(_Connection):
         await self._session.close()
 
     async def jobs(self) -> api.JobList:
-        """Return what `Hub.jobs` does; the other calls have their counterparts too."""
+        """Return a view of each job. This call and the others are described at `Hub`."""
         return await self._ask(endpoints.JOBS, api.JobsRequest())
 
     async def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> api.RankList:
@@ -111,7 +111,7 @@ class Hub(_Connection):
         return self._ask(endpoints.JOBS, api.JobsRequest())
 
     def ranks(self, job_id: str, limit: int = -1, offset: int = 0, order: str = "rank") -> api.RankList:
-        """Return the last known state of ranks of a job. `order`: a column, or `urgency`: culprits first."""
+        """Return the last state of ranks of a job. `order`: a column, or `urgency`: culprits first. `limit` -1: all."""
         return self._ask(endpoints.RANKS, api.RanksRequest(job_id, limit, offset, order))
 
     def plan(self, job_id: str) -> api.PlanTable:
@@ -131,7 +131,7 @@ class Hub(_Connection):
         return self._ask(endpoints.INCIDENT, api.IncidentRequest(incident_id))
 
     def ends(self, job_id: str | None = None, *, seconds: float = -1.0, limit: int = 200) -> api.EndList:
-        """Return how launches ended, newest first. `seconds`: only those of the last so many seconds."""
+        """Return how launches ended, newest first. `seconds`: only of so many last seconds; below 0: of any time."""
         return self._ask(endpoints.ENDS, api.EndsRequest(job_id, seconds, limit))
 
     def intents(self, job_id: str | None = None, *, limit: int = 200) -> api.IntentList:
@@ -157,10 +157,10 @@ def _run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 def _without_password(url: str, http: HttpConfig) -> tuple[str, HttpConfig]:
-    """Return the URL without user and password, and the configuration with them: errors repeat the URL."""
+    """Return the URL without user and password, because errors repeat it, and the configuration with them."""
     try:
         parts = urlsplit(url)
-    except ValueError:  # the first request says so
+    except ValueError:  # it is not a URL, which the first request says
         return url, http
     if parts.username is None:
         return url, http

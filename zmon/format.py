@@ -1,8 +1,8 @@
-"""Formats durations, numbers and lists for people, and makes text from outside plain. Pure.
+"""Format durations, numbers and lists for people, and make text from outside plain. Pure.
 
-Plain text changes neither a terminal, nor a log, nor the direction of a line. Names, labels, messages, paths and
-standard error come from jobs, other hosts and the kernel. They may have escape sequences, line breaks, marks that turn
-the direction of text around, or bytes that are not UTF-8 (Python reads those as lone surrogates, which no encoder
+Plain text does not control a terminal, add lines to a log, or turn the direction of a line around. Names, labels,
+messages, paths and standard error come from jobs, other hosts and the kernel. They may have escape sequences, line
+breaks, marks of direction, or bytes that are not UTF-8 (Python reads those as lone surrogates, which no encoder
 accepts). Text is made plain where it enters: by the reader of boxes, by errors, by the agent's evidence, and in the
 JSON that a daemon receives. Standard library only, because ranks import this module.
 """
@@ -18,19 +18,20 @@ UNKNOWN = "unknown"
 NONE = "–"  # there is no such value: the job has ended, for example
 _FRESH_SECONDS = 3.0  # the hub rewrites a summary at each pass, and people ask it every two seconds
 
-# Control characters (C0, DEL, C1), marks of direction, line and paragraph separators, the byte order mark, surrogates.
-_MARKS = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
-_IN_A_LINE = re.compile(f"[\x00-\x1f{_MARKS}]")
-_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_MARKS}]")  # all except tab and line feed
-_COLOUR = re.compile("\x1b\\[[0-9;]*m")
+# DEL, control characters (C1), marks of direction, line and paragraph separators, the byte order mark, surrogates.
+_CONTROLS = "\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff"
+_NOT_IN_A_LINE = re.compile(f"[\x00-\x1f{_CONTROLS}]")
+_NOT_IN_LINES = re.compile(f"[\x00-\x08\x0b-\x1f{_CONTROLS}]")  # all except tab and line feed
+_COLOUR = re.compile("\x1b\\[[0-9;]*m")  # the escape sequence of a terminal
 _REPLACEMENT = "\ufffd"
 # Keys of JSON whose texts have several lines: messages of exceptions, stacks, the end of standard error.
 _LINED_KEYS = "message|root|stack|stderr_tail|text"
+# Escapes in JSON: a pair of surrogates, which is one character; the code of a character; a single letter.
 _ESCAPE = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\."
-_UNPLAIN = re.compile(rf"{_ESCAPE}|[{_MARKS}]", re.DOTALL)
-_LINED_OR_UNPLAIN = re.compile(rf'"(?:{_LINED_KEYS})"\s*:\s*"(?:[^"\\]|\\.)*"|{_ESCAPE}|[{_MARKS}]', re.DOTALL)
-_SHORT = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\b": "\b", "\\f": "\f"}
-_ESCAPED_LETTER, _SURROGATE_PAIR = 6, 12  # the letters of `\\u0007`, and of a character beyond the first 65,536
+_UNPLAIN = re.compile(rf"{_ESCAPE}|[{_CONTROLS}]", re.DOTALL)
+_LINED_OR_UNPLAIN = re.compile(rf'"(?:{_LINED_KEYS})"\s*:\s*"(?:[^"\\]|\\.)*"|{_ESCAPE}|[{_CONTROLS}]', re.DOTALL)
+_SHORT_ESCAPES = {"\\n": "\n", "\\t": "\t", "\\r": "\r", "\\b": "\b", "\\f": "\f"}
+_ESCAPED_LETTER, _SURROGATE_PAIR = 6, 12  # lengths of `\\u0007`, and of the two such escapes of a rarer character
 
 
 def duration(seconds: float | None) -> str:
@@ -43,10 +44,10 @@ def duration(seconds: float | None) -> str:
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
-    for limit, size, names in ((60, 1, ("s", "")), (3600, 60, ("min", "s")), (86400, 3600, ("h", "min"))):
+    for limit, size, unit, smaller_unit in ((60, 1, "s", ""), (3600, 60, "min", "s"), (86400, 3600, "h", "min")):
         if whole < limit:
-            remainder = whole % size * 60 // size
-            return f"{whole // size} {names[0]}" + (f" {remainder} {names[1]}" if remainder and names[1] else "")
+            remainder = whole % size * 60 // size  # always 0 for seconds
+            return f"{whole // size} {unit}" + (f" {remainder} {smaller_unit}" if remainder else "")
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
@@ -94,15 +95,15 @@ def counted(number: int, what: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return the text in one line: white space becomes a space, and another control character its code (`\\x1b`)."""
-    return text if text.isprintable() and text.isascii() else _IN_A_LINE.sub(_in_a_line, text)
+    """Return the text in one line: line breaks and tabs become spaces, other controls their code (`\\x1b`)."""
+    return text if text.isprintable() and text.isascii() else _NOT_IN_A_LINE.sub(_replaced_in_a_line, text)
 
 
 def plain_lines(text: str) -> str:
     """Return the text with its lines and tabs; a carriage return begins a line, and colours are left out."""
     if "\x1b" in text:
         text = _COLOUR.sub("", text)
-    return _IN_LINES.sub(_in_lines, text.replace("\r\n", "\n"))
+    return _NOT_IN_LINES.sub(_replaced_in_lines, text.replace("\r\n", "\n"))
 
 
 def plain_json(body: bytes, lines: bool = False) -> bytes:
@@ -118,18 +119,18 @@ def plain_json(body: bytes, lines: bool = False) -> bytes:
     return text.encode("utf-8", "replace")
 
 
-def _in_a_line(match: re.Match[str]) -> str:
+def _replaced_in_a_line(match: re.Match[str]) -> str:
     letter = match[0]
     return " " if letter in "\t\n\r" else _code(letter)
 
 
-def _in_lines(match: re.Match[str]) -> str:
+def _replaced_in_lines(match: re.Match[str]) -> str:
     return "\n" if match[0] == "\r" else _code(match[0])
 
 
 def _code(letter: str) -> str:
     number = ord(letter)
-    if 0xD800 <= number <= 0xDFFF:
+    if 0xD800 <= number <= 0xDFFF:  # a lone surrogate
         return _REPLACEMENT
     return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}"
 
@@ -147,6 +148,7 @@ def _lined_token(match: re.Match[str]) -> str:
 
 
 def _escaped(token: str, make_plain: Callable[[str], str]) -> str:
+    """Return a letter of JSON, escaped or not, in plain form and escaped where JSON needs it."""
     if len(token) == _SURROGATE_PAIR:
         return token
     if len(token) == 1:
@@ -154,7 +156,7 @@ def _escaped(token: str, make_plain: Callable[[str], str]) -> str:
     elif len(token) == _ESCAPED_LETTER:
         letter = chr(int(token[2:], 16))
     else:
-        letter = _SHORT.get(token, "")
+        letter = _SHORT_ESCAPES.get(token, "")
     if not letter:
         return token  # an escaped quote, slash or backslash
     result = make_plain(letter)

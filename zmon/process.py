@@ -1,7 +1,8 @@
 """Facts that the kernel reports about a process: its state, its start, and how it ended.
 
-A number is another process's once the first one has ended and its parent has reaped it. Whoever reads about a process
-that is not a child of its own therefore names it by a `ProcessId`, and reads in its folder of /proc, opened once.
+Once a process has ended and its parent has reaped it, the kernel may give its pid to another process. A program that
+reads about a process other than its children therefore names it by a `ProcessId`, and reads in its folder of /proc,
+which it opens once.
 
 Sources: proc(5) for /proc/<pid>/stat; linux/pidfd.h for PIDFD_GET_INFO (exit information since Linux 6.15).
 """
@@ -26,7 +27,8 @@ _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 _PF_EXITING = 0x4  # linux/sched.h
 _PIDFD_GET_INFO = 0xC040FF0B  # _IOWR(0xFF, 11, 64 bytes)
 _PIDFD_INFO_EXIT = 1 << 3
-_PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, pid … fsgid, exit status as in wait(2)
+_PIDFD_INFO = struct.Struct("<QQ11Ii")  # mask, cgroup, eleven numbers from pid to fsgid, exit status as in wait(2)
+_CORE_DUMPED = 0x80  # a bit of that exit status
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +46,7 @@ class ProcessStat:
 
 
 def parse_stat(line: bytes) -> ProcessStat:
-    """Parse a line of /proc/<pid>/stat.
-
-    Raises ValueError or IndexError if the line has another format.
-    """
+    """Parse a line of /proc/<pid>/stat. Raises ValueError or IndexError if it has another format."""
     end_of_name = line.rindex(b")")  # the name may contain any byte, even spaces
     after_name = line[end_of_name + 2 :].split()  # begins with field 3
     ticks = int(after_name[11]) + int(after_name[12])
@@ -84,7 +83,7 @@ class ProcessKey(NamedTuple):
 
 
 class ProcessId(NamedTuple):
-    """A process: its number, and what tells it from a later one with the same number."""
+    """A process: its pid, and what tells it from a later process with the same pid."""
 
     pid: int
     start_ticks: int  # clock ticks after boot
@@ -119,7 +118,7 @@ class ProcessId(NamedTuple):
 
 
 def process_id(pid: int, proc: Path = Path("/proc")) -> ProcessId | None:
-    """Return the process that has this number now, or None if there is none or it is hidden."""
+    """Return the process that has this pid now, or None if there is none or it is hidden."""
     try:
         with _folder(pid, proc) as folder:
             return _identity(pid, folder)
@@ -138,7 +137,7 @@ def children(
     for child in listed_children(folder):
         with contextlib.suppress(OSError), _folder(child, proc) as child_folder:
             stat = stat_in(child_folder)
-            if stat is None or stat.parent != pid:  # it has ended, and its number may be another process's
+            if stat is None or stat.parent != pid:  # it has ended, and its pid may be another process's
                 continue
             yield child, child_folder, stat
             if generations > 1:
@@ -182,16 +181,10 @@ def _identity(pid: int, folder: Path) -> ProcessId:
 
 
 class ExitWatch:
-    """A pidfd of a process, which takes signals, and returns its exit status after it has ended.
-
-    Unlike a pid, a pidfd never refers to another process later.
-    """
+    """A pidfd of a process: it takes signals, has the exit status, and unlike a pid never means a later process."""
 
     def __init__(self, pid: int) -> None:
-        """Open the pidfd.
-
-        Raises OSError if the process has ended or belongs to another PID namespace.
-        """
+        """Open the pidfd. Raises OSError if the process has ended or belongs to another PID namespace."""
         self._fd = os.pidfd_open(pid)
 
     def close(self) -> None:
@@ -211,18 +204,13 @@ class ExitWatch:
         signal.pidfd_send_signal(self._fd, number)
 
     def exit_status(self) -> str | None:
-        """Return the exit status, such as `exit code 1` or `signal SIGKILL`.
-
-        Returns None until the parent has reaped the process, and always on kernels before 6.15.
-        """
+        """Return the exit status as `how_it_ended` does; None until the parent has reaped it, and before Linux 6.15."""
         request = _PIDFD_INFO.pack(_PIDFD_INFO_EXIT, *[0] * 13)
         try:
-            answer = _PIDFD_INFO.unpack(fcntl.ioctl(self._fd, _PIDFD_GET_INFO, request))
+            mask, *_, status = _PIDFD_INFO.unpack(fcntl.ioctl(self._fd, _PIDFD_GET_INFO, request))
         except OSError:
             return None
-        if not answer[0] & _PIDFD_INFO_EXIT:
-            return None
-        return how_it_ended(answer[-1] & 0xFF7F)  # without the "core dumped" bit
+        return how_it_ended(status & ~_CORE_DUMPED) if mask & _PIDFD_INFO_EXIT else None
 
 
 def how_it_ended(status: int) -> str:
@@ -231,7 +219,7 @@ def how_it_ended(status: int) -> str:
 
 
 def exit_text(code: int) -> str:
-    """Return the same, given the return code of a process as the module `subprocess` has it: negative for a signal."""
+    """Return `exit code 1` and the like, given a return code of the module `subprocess`: negative for a signal."""
     if code >= 0:
         return f"exit code {code}"
     try:

@@ -18,7 +18,7 @@ from zmon.cli.options import json_option
 from zmon.errors import UsageError, ZmonError
 from zmon.format import UNKNOWN
 from zmon.offline.measured_files import read_links
-from zmon.scaling.bandwidth import HOST, NET, Measured, Timed, links
+from zmon.scaling.bandwidth import HOST, NET, MeasuredLinks, TimedMessage, links
 from zmon.scaling.predict import Links
 
 _MODULE = "lab.comm_bench"
@@ -103,7 +103,7 @@ def _launch(ranks: int, largest: int, out: Path) -> None:
         raise ZmonError("the benchmark failed", why, "Is torch installed, and does this node have that many devices?")
 
 
-def report(measured: Measured) -> RenderableType:
+def report(measured: MeasuredLinks) -> RenderableType:
     """Return a table of times and bandwidths by message size for each group, then the fitted bandwidth and latency."""
     groups = {group: [timed for timed in measured.timed if timed.group == group] for group in (HOST, NET)}
     ops = list(dict.fromkeys(timed.op for timed in measured.timed))
@@ -113,7 +113,7 @@ def report(measured: Measured) -> RenderableType:
     return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
 
 
-def _table(group: str, ops: Sequence[str], timed_in_group: Sequence[Timed]) -> Table:
+def _table(group: str, ops: Sequence[str], timed_in_group: Sequence[TimedMessage]) -> Table:
     """Return a row for each message size, with two cells for each operation."""
     most_ranks = max(timed.ranks for timed in timed_in_group)
     table = Table(title=f"{group}, {most_ranks} ranks", title_justify="left", title_style="bold", box=None)

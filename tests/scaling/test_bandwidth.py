@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from zmon.scaling.bandwidth import HOST, NET, Measured, Timed, links
+from zmon.scaling.bandwidth import HOST, NET, MeasuredLinks, TimedMessage, links
 from zmon.scaling.predict import Link, Links, op_seconds
 
 SIZES = [1 << power for power in range(10, 27, 2)]
@@ -14,11 +14,11 @@ ONE_HOST = Links(ranks_per_host=4, host=Link(8e9, 5e-5), net=None)
 
 def timed(op, group, ranks, link, noise=lambda: 1.0):
     """Return timings of messages of all sizes, each multiplied by a draw of `noise`."""
-    return [Timed(op, group, ranks, size, op_seconds(op, size, ranks, link) * noise()) for size in SIZES]
+    return [TimedMessage(op, group, ranks, size, op_seconds(op, size, ranks, link) * noise()) for size in SIZES]
 
 
 BOTH_OPS = ("all_to_all", "all_reduce")
-TWO_HOSTS = Measured(
+TWO_HOSTS = MeasuredLinks(
     "gloo", 8, 4, [t for op in BOTH_OPS for t in timed(op, HOST, 4, ONE_HOST) + timed(op, NET, 2, ONE_RANK_PER_HOST)]
 )  # fmt: skip
 
@@ -34,24 +34,25 @@ def test_fit_recovers_bandwidth_and_latency(op):
 def test_fit_of_noisy_durations_is_within_a_tenth():
     draw = Random(3)
     noisy = timed("all_to_all", NET, 4, ONE_RANK_PER_HOST, lambda: draw.lognormvariate(0, 0.1))
-    fitted = links(Measured("gloo", 4, 1, noisy))["all_to_all"]
+    fitted = links(MeasuredLinks("gloo", 4, 1, noisy))["all_to_all"]
     assert fitted.net.bytes_per_second == pytest.approx(1.2e9, rel=0.1)
     assert fitted.net.latency_seconds == pytest.approx(2e-4, rel=0.1)
 
 
 def test_links_without_timings_are_unknown():
-    fitted = links(Measured("gloo", 4, 4, timed("all_to_all", HOST, 4, ONE_HOST)))["all_to_all"]
+    fitted = links(MeasuredLinks("gloo", 4, 4, timed("all_to_all", HOST, 4, ONE_HOST)))["all_to_all"]
     assert fitted.net is None
-    assert links(Measured("gloo", 4, 4, [])) == {}
+    assert links(MeasuredLinks("gloo", 4, 4, [])) == {}
 
 
 def test_fit_of_a_single_size_has_no_latency():
     (message,) = [t for t in timed("all_reduce", HOST, 4, ONE_HOST) if t.num_bytes == 1 << 20]
-    fitted = links(Measured("gloo", 4, 4, [message]))["all_reduce"]
+    fitted = links(MeasuredLinks("gloo", 4, 4, [message]))["all_reduce"]
     assert fitted.host.latency_seconds == 0.0
     assert op_seconds("all_reduce", 1 << 20, 4, fitted) == pytest.approx(message.seconds)
 
 
 def test_bus_bandwidth_is_defined_as_in_nccl_tests():
-    assert Timed("all_reduce", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(1.5 * (1 << 20) / 0.001)
-    assert Timed("all_to_all", HOST, 4, 1 << 20, 0.001).bus_bytes_per_second == pytest.approx(0.75 * (1 << 20) / 0.001)
+    for op, share in (("all_reduce", 1.5), ("all_to_all", 0.75)):
+        message = TimedMessage(op, HOST, 4, 1 << 20, 0.001)
+        assert message.bus_bytes_per_second == pytest.approx(share * (1 << 20) / 0.001)

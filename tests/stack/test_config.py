@@ -17,8 +17,8 @@ FOLDER = REPOSITORY / "dashboards/rules"
 
 def prometheus_config(rules=tuple(FOLDER / name for name in RULES)):
     return prometheus_yaml(
-        ["127.0.0.1:9780", "node-b:9780"], "127.0.0.1:9781", "127.0.0.1:9093", [str(r) for r in rules], "http://127.0.0.1:8501",
-        "/home/ann/zm on/docs",
+        agents=["127.0.0.1:9780", "node-b:9780"], hub="127.0.0.1:9781", alertmanager="127.0.0.1:9093",
+        rules=[*map(str, rules)], dashboard="http://127.0.0.1:8501", docs="/home/ann/zm on/docs",
     )  # fmt: skip
 
 

@@ -88,10 +88,10 @@ class Alerting:
         self._hub, self._agent = PageServer(self._hub_page), PageServer(lambda: b"zmon_build_info 1\n")
         self._journal = Journal(room / "findings.jsonl")
         self._addresses = {name: f"127.0.0.1:{free_port(0)}" for name in ("prometheus", "alertmanager")}
-        rules = [str(FOLDER / name) for name in RULES]
         prometheus = prometheus_yaml(
-            [self._agent.address], self._hub.address, self._addresses["alertmanager"], rules, "", ""
-        )
+            agents=[self._agent.address], hub=self._hub.address, alertmanager=self._addresses["alertmanager"],
+            rules=[str(FOLDER / name) for name in RULES], dashboard="", docs="",
+        )  # fmt: skip
         alertmanager = alertmanager_yaml(*(f"http://{self._receivers[name].address}/" for name in ("pager", "desk")))
         if quick:
             prometheus = quick_prometheus(prometheus, room / "rules", keep_firing="1500ms")

@@ -37,15 +37,15 @@ async def main():
     part = program("print('hello'); raise SystemExit(3)")
     await part.start()
     await part.keep_running(say)
-    print("restarts", len(part.restarts), part.log.read_text().count("hello"))
+    print("deaths", len(part.deaths), part.log.read_text().count("hello"))
 asyncio.run(main())
 """)  # fmt: skip
     assert scenario.wait() == 0
     messages = [line for line in scenario.output.splitlines() if line.startswith("message:")]
     assert len(messages) == 2
     assert "part died (exit code 3) and restarts: see" in messages[0]
-    assert "part died 2 times within a minute and stays down" in messages[1]
-    assert scenario.says("restarts") == "2 2"
+    assert "part died 2 times within 60 s and stays down" in messages[1]
+    assert scenario.says("deaths") == "2 2"
 
 
 def test_part_without_program_raises_part_failed(start_rank):
@@ -107,14 +107,14 @@ async def main():
     async with aiohttp.ClientSession() as session:
         idle = program("")
         idle.health = "http://127.0.0.1:1/"
-        results = [await idle.healthy(session)]  # not started yet
+        results = [await idle.is_healthy(session)]  # not started yet
         part = await serving("part")
         for health in (part.url + "/ok", part.url + "/bad", "http://127.0.0.1:1/", None):
             part.health = health
-            results.append(await part.healthy(session))
+            results.append(await part.is_healthy(session))
         part.process.kill()
         await part.process.wait()
-        results.append(await part.healthy(session))
+        results.append(await part.is_healthy(session))
         print("healthy", results)
 asyncio.run(main())
 """)  # fmt: skip
@@ -130,7 +130,7 @@ async def main():
         stranger.health = part.health = stranger.url + "/ok"
         part.url = stranger.url
         await part.start()
-        print("healthy", await stranger.healthy(session), await part.healthy(session))
+        print("healthy", await stranger.is_healthy(session), await part.is_healthy(session))
         end_all([stranger, part])
 asyncio.run(main())
 """)  # fmt: skip

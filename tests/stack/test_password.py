@@ -51,7 +51,7 @@ def test_alertmanager_refuses_requests_without_the_password(tmp_path):
     secret = password.password(tmp_path)
     port = unused_port()
     (tmp_path / "alertmanager.yml").write_text(alertmanager_yaml(None))
-    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.USER, password.bcrypt_hash(secret)))
+    (tmp_path / "web.yml").write_text(alertmanager_web_yaml(password.bcrypt_hash(secret)))
     process = subprocess.Popen(
         [find_program("prometheus-alertmanager", "alertmanager"), f"--config.file={tmp_path / 'alertmanager.yml'}",
          f"--web.config.file={tmp_path / 'web.yml'}", f"--storage.path={tmp_path}", "--cluster.listen-address=",

@@ -61,7 +61,9 @@ def prometheus(request: pytest.FixtureRequest, exporter: str, tmp_path: Path) ->
     """A Prometheus with the stack's configuration, whose agent and hub are the exporter: two jobs scrape it."""
     unused_address = f"127.0.0.1:{free_port(0)}"
     rules = [str(FOLDER / name) for name in RULES]
-    config = prometheus_yaml([exporter], exporter, unused_address, rules, "http://d", "docs")
+    config = prometheus_yaml(
+        agents=[exporter], hub=exporter, alertmanager=unused_address, rules=rules, dashboard="http://d", docs="docs"
+    )
     (tmp_path / "prometheus.yml").write_text(quick_prometheus(config, tmp_path) if request.param else config)
     address = f"127.0.0.1:{free_port(0)}"
     command = [find_program("prometheus"), f"--config.file={tmp_path / 'prometheus.yml'}"]

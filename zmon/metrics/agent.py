@@ -16,7 +16,7 @@ from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
-# The metrics of ranks that a page loses first if it is too long. Those that no alert and no recording rule reads lead.
+# The metrics of ranks that a page loses first if it is too long; first of all, those that no alert and no rule reads.
 _LEAST_NEEDED = (
     "zmon_report",
     "zmon_collective_bytes_total",
@@ -50,7 +50,7 @@ def agent_page(
     `jobs_left_out`: the number of jobs whose ranks are not in the report, since they are too many. `reload_success`: 1
     if `--web.config.file` is used as it is now; None without it. `max_series`: the most series of a scrape, since
     Prometheus drops a whole scrape that exceeds its `sample_limit`; None: no limit. `acts`: the number of
-    answers by act and result; None if the agent does no acts. `act_stops`: what is stopped, and by whom.
+    answers by act and result; None if the agent does no acts. `act_stops`: by name, `person` or `breaker`.
     """
     page = Page()
     for state in report.ranks:
@@ -92,22 +92,23 @@ def least_needed() -> tuple[str, ...]:
 
 
 def add_rank(page: Page, state: RankState) -> None:
+    """Add the series of one rank."""
     labels = (state.job_id, state.rank, state.host)
     info = (state.local_rank, state.attempt, state.device, state.backend or "", state.edge)
     page.add("zmon_rank_info", 1, *labels, *info)
     for measure in _FIELDS:
         page.add(measure.metric, getattr(state, measure.field), *labels, *_label(measure))
     for column, total in (state.totals or {}).items():
-        known = measure_of(column)
-        if known is not None and known[0].metric:
+        if (known := measure_of(column)) is not None:
             measure, word = known
-            page.add(measure.metric, total, *labels, *([word] if measure.per else []), *_label(measure))
-    done = state.activity == "done"
-    page.add("zmon_lease_overdue_seconds", None if done else state.overdue_seconds, *labels)  # no lease applies
+            if measure.metric:
+                page.add(measure.metric, total, *labels, *([word] if measure.per else []), *_label(measure))
+    is_done = state.activity == "done"  # then no lease applies
+    page.add("zmon_lease_overdue_seconds", None if is_done else state.overdue_seconds, *labels)
     # Rare activities, and those that only a newer agent knows, have a series only while they last.
     for activity in dict.fromkeys((*_USUAL_ACTIVITIES, state.activity)):
-        is_past_init = activity == "init" != state.activity and state.steps > 0  # a rank is in it only once
-        if not is_past_init and (done or activity != "done"):
+        is_past_init = activity == "init" and state.activity != "init" and state.steps > 0  # a rank is in it only once
+        if not is_past_init and (is_done or activity != "done"):
             page.add("zmon_activity", float(activity == state.activity), *labels, activity)
     page.add("zmon_collective_inflight_seconds", state.in_flight.seconds if state.in_flight else 0.0, *labels)
     page.add_each("zmon_report", state.report, *labels)
@@ -115,6 +116,7 @@ def add_rank(page: Page, state: RankState) -> None:
 
 
 def _label(measure: Measure) -> tuple[str, ...]:
+    """Return the value of the label that all series of a measure have, if there is one."""
     return measure.label[1:] if measure.label else ()
 
 

@@ -28,11 +28,13 @@ _DECLARED_AT_ONCE = (
 
 
 class HubPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The values on the page of a hub."""
+
     jobs: Iterable[JobView] = ()
-    histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # steps by duration and their seconds, by job
+    histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # number of steps by duration, and their sum, by job
     findings: Iterable[Finding] = ()
-    pass_seconds: float = 0.0
-    last_pass_time: float | None = None  # it does not advance while the hub is blind
+    pass_seconds: float = 0.0  # duration of the last pass
+    last_pass_time: float | None = None  # unix seconds; it does not advance while the hub is blind
     version: str = ""
     left_out: Mapping[str, int] = {}  # parts of its agent's last report that the hub could not decode, by host
     max_labels: int = MAX_LABELS  # of a job: Prometheus drops a whole scrape if one series exceeds `label_limit`
@@ -44,11 +46,12 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
     notices: Mapping[tuple[str, str], int] = {}  # by recipient and result
     recoveries: Mapping[str, Mapping[str, float]] = {}  # the newest one of each job, in seconds by phase
     acts: Mapping[tuple[str, str, str], int] = {}  # intents since the hub started, by act, cause and result
-    act_stops: Mapping[str, str] = {}  # what is stopped, and whether a person or a breaker did it
-    labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # those for routes of alerts, by the id of the finding
+    act_stops: Mapping[str, str] = {}  # by name, `person` or `breaker`
+    labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # those on alerts, by the id of the finding
 
 
 def hub_page(hub: HubPage) -> bytes:
+    """Return the page."""
     page = Page()
     shard_label = {"shard": str(hub.shard)} if hub.shard else {}
     for name in _DECLARED_AT_ONCE:
@@ -58,8 +61,8 @@ def hub_page(hub: HubPage) -> bytes:
     for job in hub.left_out_jobs:
         page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
     page.add("zmon_jobs_left_out", len(hub.left_out_jobs))
-    for job_id, (counts, total) in hub.histograms.items():
-        page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, total)
+    for job_id, (counts, seconds) in hub.histograms.items():
+        page.add_histogram(STEP_HISTOGRAM, "Duration of the job's steps.", ("job_id", job_id), counts, seconds)
     page.declare("zmon_finding")
     for finding in hub.findings:
         _add_finding(page, finding, {**hub.labels_of_jobs.get(finding.id, {}), **shard_label})
@@ -71,7 +74,8 @@ def hub_page(hub: HubPage) -> bytes:
 def _add_finding(page: Page, finding: Finding, extra: dict[str, str]) -> None:
     """Add a series for each culprit; one for the first host if the finding names no rank."""
     culprits: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
-    for rank, host in culprits or [("", "".join(finding.hosts[:1]))]:
+    first_host = finding.hosts[0] if finding.hosts else ""
+    for rank, host in culprits or [("", first_host)]:
         identity = finding.job_id, finding.detector, finding.cause, finding.severity
         page.add("zmon_finding", 1, *identity, rank, host, extra=extra)
 
@@ -99,8 +103,8 @@ def _add_job(page: Page, job: JobView, hub: HubPage) -> None:
     page.add("zmon_job_info", 1, job.job_id, job.world_size, extra=free_labels(job.labels, hub.max_labels))
     page.add("zmon_job_throughput_samples_per_second", job.samples_per_second, job.job_id)
     page.add("zmon_hub_coverage_ratio", job.ranks_seen / job.world_size, job.job_id)
-    time = dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}
-    page.add_each("zmon_job_time_seconds_total", time, job.job_id)
+    seconds = dict.fromkeys(_OUTSIDE_STEPS, 0.0) | job.time if job.time else {}
+    page.add_each("zmon_job_time_seconds_total", seconds, job.job_id)
     page.add_each("zmon_job_recovery_seconds", hub.recoveries.get(job.job_id, {}), job.job_id)
     page.add_each("zmon_job_gpu_seconds_total", job.gpu_seconds, job.job_id)
     page.add("zmon_job_goodput_ratio", job.goodput_ratio, job.job_id)

@@ -27,7 +27,7 @@ class Spec(NamedTuple):
     help: str
     subject: Subject[Any] | None = None
     read: Callable[[Any], Any] = lambda item: None  # the value of an item; with `by` its values, by that label
-    by: str = ""
+    by: str = ""  # the last label, if an item has several values; empty: it has one
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +39,11 @@ class Subject(Generic[_Item]):
     label_values: Callable[[_Item], tuple[object, ...]] = lambda item: ()  # values of all labels except the host
 
     def gauge(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
-        """Return a metric whose value rises and falls. With `by`, each item has one value per value of that label."""
+        """Return a metric whose value goes up and down. With `by`, each item has one value per value of that label."""
         return self._spec("gauge", help_, read, by)
 
     def counter(self, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str = "") -> Spec:
-        """Return a metric whose value only rises. With `by`, each item has one value per value of that label."""
+        """Return a metric whose value only increases. With `by`, each item has one value per value of that label."""
         return self._spec("counter", help_, read, by)
 
     def _spec(self, kind: Kind, help_: str, read: Callable[[_Item], Value | Mapping[Any, Value]], by: str) -> Spec:
@@ -52,7 +52,7 @@ class Subject(Generic[_Item]):
 
 _V = TypeVar("_V")
 LABEL_NAME = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")  # of a label from outside zmon; Prometheus uses names with __ itself
-STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))
+STEP_SECONDS_BOUNDS = tuple(0.001 * 2**k for k in range(17))  # of the histogram, from 1 ms to 65.5 s
 
 RANK = ("job_id", "rank", "host")
 HOST = ("host",)
@@ -63,28 +63,18 @@ MAX_COUNTERS = 10
 
 # The counters that come first, by transport: lost and repeated packets, then congestion. Others follow by name.
 _FIRST = {
-    transport: tuple(" ".join(names).split())
-    for transport, names in {
-        "infiniband": (
-            "link_downed link_error_recovery symbol_error port_rcv_errors port_xmit_discards port_xmit_wait",
-            "out_of_sequence packet_seq_err local_ack_timeout_err rnr_nak_retry_err",  # mlx5
-        ),
-        "roce": (
-            # mlx5
-            "out_of_sequence packet_seq_err local_ack_timeout_err rnr_nak_retry_err out_of_buffer np_cnp_sent",
-            "rp_cnp_handled np_ecn_marked_roce_packets port_rcv_errors port_xmit_discards",
-            # bnxt_re
-            "to_retransmits seq_err_naks_rcvd max_retry_exceeded rnr_naks_rcvd unrecoverable_err oos_drop_count",
-            "rx_out_of_buffer rx_cnp_pkts tx_cnp_pkts rx_ecn_marked_pkts",
-            # irdma
-            "RetransSegs tcpRetransSegs RxECNMrkd cnpSent cnpHandled InProtoErrors tcpInProtoErrors",
-        ),
-    }.items()
+    "infiniband": "link_downed link_error_recovery symbol_error port_rcv_errors port_xmit_discards port_xmit_wait "
+    "out_of_sequence packet_seq_err local_ack_timeout_err rnr_nak_retry_err",  # mlx5
+    "roce": "out_of_sequence packet_seq_err local_ack_timeout_err rnr_nak_retry_err out_of_buffer np_cnp_sent "
+    "rp_cnp_handled np_ecn_marked_roce_packets port_rcv_errors port_xmit_discards "  # mlx5, up to here
+    "to_retransmits seq_err_naks_rcvd max_retry_exceeded rnr_naks_rcvd unrecoverable_err oos_drop_count "
+    "rx_out_of_buffer rx_cnp_pkts tx_cnp_pkts rx_ecn_marked_pkts "  # bnxt_re
+    "RetransSegs tcpRetransSegs RxECNMrkd cnpSent cnpHandled InProtoErrors tcpInProtoErrors",  # irdma
 }
 
 
 # A GPU has at most 30 series, so some values are in the agent's snapshot only: the clock `graphics` equals that of `sm`,
-# `video` tells nothing about training, a person sets `sync_boost`, and aggregate errors rise with the volatile ones.
+# `video` tells nothing about training, a person sets `sync_boost`, and aggregate errors grow with the volatile ones.
 def _clocks(hertz: Mapping[str, float]) -> dict[str, float]:
     return _without(hertz, "graphics", "video")
 
@@ -98,8 +88,8 @@ def _links(sample: host.HostSample) -> Iterable[host.NicSample]:
 
 
 def shown_errors(link: host.NicSample) -> dict[str, int]:
-    """Return the counters of the link that the page shows: at most ten."""
-    first = _FIRST.get(link.transport, ())
+    """Return the counters of the link that the page shows: at most MAX_COUNTERS."""
+    first = _FIRST.get(link.transport, "").split()
     ranked = sorted(link.errors, key=lambda name: (first.index(name) if name in first else len(first), name))
     shown = set(ranked[:MAX_COUNTERS])
     return {name: count for name, count in link.errors.items() if name in shown}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -27,9 +28,9 @@ class Page:
         spec = SPECS[name]
         family = self.declare(name)
         assert len(labels) == len(spec.labels), name
-        suffixed = name if spec.kind == "gauge" else family.name + "_total"
+        sample_name = name if spec.kind == "gauge" else family.name + "_total"
         values = dict(zip(spec.labels, map(str, labels), strict=True))
-        family.add_sample(suffixed, {**extra, **values} if extra else values, value)
+        family.add_sample(sample_name, {**extra, **values} if extra else values, value)
 
     def add_each(self, name: str, values: Mapping[Any, float | None], *labels: object) -> None:
         """Add a series for each value; its key, one label value or a tuple of them, follows `labels`."""
@@ -37,10 +38,7 @@ class Page:
             self.add(name, value, *labels, *(key if isinstance(key, tuple) else (key,)))
 
     def declare(self, name: str) -> Metric:
-        """Add help and type of a metric, even without a series.
-
-        This lets a reader tell "no series now" from "this page never has it".
-        """
+        """Add help and type of a metric, also without a series: it tells "no series now" from "never on this page"."""
         family = self._families.get(name)
         if family is None:
             make = CounterMetricFamily if SPECS[name].kind == "counter" else GaugeMetricFamily
@@ -48,16 +46,14 @@ class Page:
         return family
 
     def add_histogram(self, name: str, help_: str, label: tuple[str, str], counts: Sequence[int], total: float) -> None:
-        """Add a histogram over STEP_SECONDS_BOUNDS; `counts` has one count per bucket, and one above all bounds."""
+        """Add a histogram over STEP_SECONDS_BOUNDS; `counts` has one count for each bound, and one above all."""
+        label_name, label_value = label
         family = self._families.get(name)
         if not isinstance(family, HistogramMetricFamily):
-            family = self._families[name] = HistogramMetricFamily(name, help_, labels=[label[0]])
-        running = 0  # the buckets of a histogram are cumulative
-        buckets = []
-        for bound, count in zip((*STEP_SECONDS_BOUNDS, float("inf")), counts, strict=True):
-            running += count
-            buckets.append(("+Inf" if bound == float("inf") else f"{bound:g}", running))
-        family.add_metric([label[1]], buckets, total)
+            family = self._families[name] = HistogramMetricFamily(name, help_, labels=[label_name])
+        bounds = [*(f"{bound:g}" for bound in STEP_SECONDS_BOUNDS), "+Inf"]
+        buckets = list(zip(bounds, accumulate(counts), strict=True))  # the buckets of a histogram are cumulative
+        family.add_metric([label_value], buckets, total)
 
     def leave_out(self, names: Sequence[str], max_series: int) -> int:
         """Remove these metrics, in this order, until the page has at most `max_series`. Return how many it lost."""

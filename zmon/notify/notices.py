@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping
+from typing import Literal
 
 import msgspec
 from msgspec import UNSET
@@ -23,15 +24,16 @@ from zmon.schema.names import severity_order
 CRITICAL_HOLD_SECONDS = 5.0
 WARNING_HOLD_SECONDS = 60.0  # most warnings about pauses, debuggers and suspensions are over sooner (docs/drills.md)
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
-_MAX_ENDED = 1000  # findings that were told as ends, and are remembered: more than are open at a time
+_MAX_ENDED = 1000  # findings that are remembered because an end told about them: more than are open at a time
 ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
-_LEAST = "warning"  # the least severity that is told at all
+_LEAST_SEVERITY = "warning"  # people are told about findings of this severity or a higher one
+JobLabels = Mapping[str, Mapping[str, str]]  # the labels of jobs by job id
 
 
 class Notice(msgspec.Struct, frozen=True):
     """An event of a job, in words."""
 
-    id: str  # the same if it is told again
+    id: str  # the same if the notice is made again
     kind: str  # ENDS, FINDINGS or ACTS
     job_id: str
     labels: Mapping[str, str]  # of the job
@@ -42,13 +44,13 @@ class Notice(msgspec.Struct, frozen=True):
     is_over: bool = False  # the findings are over
 
     @property
-    def style(self) -> str:
-        """The type of the message, which many services show as a colour: info, success, warning or failure."""
+    def style(self) -> Literal["info", "success", "warning", "failure"]:
+        """The type of the message for apprise. Many services show it as a colour."""
         if self.is_over or self.outcome in (DONE, STEPS_AGAIN):
             return "success"
         if self.kind == ENDS:
             return "info" if self.outcome == CANCELLED else "failure"
-        return "failure" if severity_order(self.severity) > severity_order(_LEAST) else "warning"
+        return "failure" if severity_order(self.severity) > severity_order(_LEAST_SEVERITY) else "warning"
 
 
 class OpenNotice(msgspec.Struct, frozen=True):
@@ -59,6 +61,7 @@ class OpenNotice(msgspec.Struct, frozen=True):
 
 
 def end_notice(end: EndedLaunch) -> Notice:
+    """Return the notice of the end of a launch."""
     outcome = end.outcome.replace("_", " ")
     steps = f"Steps {end.steps_text}, {end.world_size} ranks on {listed(end.hosts, 4)}"
     lines = [
@@ -73,7 +76,7 @@ def end_notice(end: EndedLaunch) -> Notice:
 
 
 def act_notice(intent: Intent, labels: Mapping[str, str]) -> Notice:
-    """Return the notice of an act: it was done or refused, or it is known whether it helped."""
+    """Return the notice of an act that was done or refused, or of whether it helped."""
     lines = [
         f"Rule {intent.rule}, because of {intent.cause} ({intent.who}, proof: {intent.proof.replace('_', ' ')})",
         *intent.reasons,
@@ -87,29 +90,29 @@ def act_notice(intent: Intent, labels: Mapping[str, str]) -> Notice:
 
 
 class Notices:
-    """The memory of what people were told about open findings: they need no second message."""
+    """The notices about open findings, and a memory of what people were told: they need no second message."""
 
     def __init__(self, open_notices: Mapping[str, OpenNotice] | None = None) -> None:
         self.open_notices = dict(open_notices or {})  # by job id
         self._open_since: dict[str, float] = {}  # by id of the finding, on the clock as it is set now
-        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that were told as ends
+        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings about which an end told
 
     def finding_notices(
-        self, findings: Iterable[Finding], labels: Mapping[str, Mapping[str, str]], over: Collection[str], now: float
+        self, findings: Iterable[Finding], labels: JobLabels, ended_jobs: Collection[str], now: float
     ) -> list[Notice]:
-        """Return what people are to be told now. `findings` are open; `over` are the jobs whose launch is over."""
-        notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST)]
+        """Return what people are to be told now about open findings. About `ended_jobs`, the notices of ends do."""
+        notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST_SEVERITY)]
         self._open_since = {f.id: self._open_since.get(f.id, min(f.detected, now)) for f in notable}
-        ready = [f for f in notable if f.job_id not in over and f.id not in self._ended]
-        ready = [f for f in ready if now - self._open_since[f.id] >= _hold_seconds(f)]
+        candidates = [f for f in notable if f.job_id not in ended_jobs and f.id not in self._ended]
+        due = [f for f in candidates if now - self._open_since[f.id] >= _hold_seconds(f)]
         notices = []
-        for job_id, finding in _worst_by_job(ready).items():
+        for job_id, finding in _worst_by_job(due).items():
             known = self.open_notices.get(job_id)
             if known is None or severity_order(finding.severity) > severity_order(known.severity):
                 self.open_notices[job_id] = OpenNotice(finding.severity, labels.get(job_id, {}))
                 notices.append(_finding_notice(finding, labels.get(job_id, {}), now))
         active = {finding.job_id for finding in notable}
-        for job_id in self.open_notices.keys() - active - set(over):
+        for job_id in self.open_notices.keys() - active - set(ended_jobs):
             notice = self.open_notices.pop(job_id)
             notices.append(_over_notice(job_id, labels.get(job_id, notice.labels), notice.severity, now))
         return notices
@@ -129,19 +132,19 @@ def _worst_by_job(findings: Iterable[Finding]) -> dict[str, Finding]:
     """Return the finding of the highest severity of each job; the first one among equals."""
     worst: dict[str, Finding] = {}
     for finding in findings:
-        known = worst.get(finding.job_id)
-        if known is None or severity_order(finding.severity) > severity_order(known.severity):
+        known = worst.setdefault(finding.job_id, finding)
+        if severity_order(finding.severity) > severity_order(known.severity):
             worst[finding.job_id] = finding
     return worst
 
 
 def _hold_seconds(finding: Finding) -> float:
     """Return for how long a finding must be open before it is told."""
-    if severity_order(finding.severity) <= severity_order(_LEAST):
+    if severity_order(finding.severity) <= severity_order(_LEAST_SEVERITY):
         return WARNING_HOLD_SECONDS
     evidence = finding.evidence_of(StallEvidence)
-    is_about_a_death = finding.is_stall and not (evidence.exit_status is UNSET and evidence.last_words is UNSET)
-    return DEATH_HOLD_SECONDS if is_about_a_death else CRITICAL_HOLD_SECONDS
+    has_death = evidence.exit_status is not UNSET or evidence.last_words is not UNSET
+    return DEATH_HOLD_SECONDS if finding.is_stall and has_death else CRITICAL_HOLD_SECONDS
 
 
 def _finding_notice(finding: Finding, labels: Mapping[str, str], now: float) -> Notice:

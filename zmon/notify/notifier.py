@@ -7,7 +7,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from zmon.notify.notices import Notices, act_notice
+from zmon.notify.notices import JobLabels, Notices, act_notice
 from zmon.notify.outbox import Outbox, UnsentNotice
 from zmon.notify.recipients import Recipient
 from zmon.notify.sending import AppriseService
@@ -16,6 +16,7 @@ from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.finding import Finding
 
 _POLL_SECONDS = 1.0  # between two looks for notices that are due
+_CLOSE_POLL_SECONDS = 0.05  # between two looks whether all notices are sent
 
 
 class Notifier:
@@ -30,15 +31,15 @@ class Notifier:
             self._outbox.drop(notice, "the file of recipients no longer has it")
         self._notices = Notices(self._outbox.open_notices)
         self._news = threading.Condition()  # its lock is that of the outbox
-        self._closed = False
+        self._is_closed = False
         for name in self._services:  # a slow one delays no other
             threading.Thread(target=self._run, args=(name,), name=f"notifier {name}", daemon=True).start()
 
     def update(
         self,
         findings: Iterable[Finding],
-        labels: Mapping[str, Mapping[str, str]],
-        over: Collection[str],
+        labels: JobLabels,
+        ended_jobs: Collection[str],
         ends: Iterable[EndedLaunch],
         now: float,
         acts: Iterable[Intent] = (),
@@ -46,7 +47,7 @@ class Notifier:
         """Take open findings, labels of jobs, the jobs whose launch is over, and the new ends and acts of a pass."""
         notices = [self._notices.record_end(end) for end in ends]
         notices += [act_notice(intent, labels.get(intent.job_id, {})) for intent in acts]
-        notices += self._notices.finding_notices(findings, labels, over, now)
+        notices += self._notices.finding_notices(findings, labels, ended_jobs, now)
         with self._news:
             self._outbox.open_notices = self._notices.open_notices
             self._outbox.add(
@@ -79,13 +80,14 @@ class Notifier:
         """Stop. Before that, wait up to this time for notices that are not sent yet."""
         end = time.monotonic() + seconds
         while time.monotonic() < end and self._outbox.pending:
-            time.sleep(0.05)
+            time.sleep(_CLOSE_POLL_SECONDS)
         with self._news:
-            self._closed = True
+            self._is_closed = True
             self._news.notify_all()
 
     def _run(self, recipient: str) -> None:
-        while not self._closed:
+        """Send the notices of one recipient, in its thread, until the notifier is closed."""
+        while not self._is_closed:
             with self._news:
                 unsent = self._outbox.due(recipient, time.time())
                 if unsent is None:

@@ -32,7 +32,7 @@ class UnsentNotice(msgspec.Struct, frozen=True):
     reason: str = ""  # why the last try failed
 
     def after_failure(self, now: float, reason: str) -> UnsentNotice:
-        """Return the notice with a later try."""
+        """Return the notice with one more failed try, and a time for the next one."""
         wait = min(_FIRST_WAIT_SECONDS * 2**self.tries, _LONGEST_WAIT_SECONDS)
         return msgspec.structs.replace(self, tries=self.tries + 1, due=now + wait, reason=reason)
 

@@ -78,18 +78,18 @@ def read_recipients(path: Path) -> tuple[Recipient, ...]:
     if not recipients:
         raise _wrong(path, "it has no recipient")
     numbers: Counter[str] = Counter()  # of recipients so far, by service
-    complete = tuple(
-        _completed(path, number, recipient, numbers) for number, recipient in enumerate(recipients, start=1)
+    recipients = tuple(
+        _complete(path, position, recipient, numbers) for position, recipient in enumerate(recipients, start=1)
     )
-    for name, number in Counter(recipient.name for recipient in complete).items():
+    for name, number in Counter(recipient.name for recipient in recipients).items():
         if number > 1:
             raise _wrong(path, f"{number} recipients have the name {name}")
-    return complete
+    return recipients
 
 
-def _completed(path: Path, number: int, recipient: Recipient, numbers: Counter[str]) -> Recipient:
-    """Return the recipient with its URL and a name, and count it in `numbers`. Raises UsageError."""
-    place = f"recipient {number}"
+def _complete(path: Path, position: int, recipient: Recipient, numbers: Counter[str]) -> Recipient:
+    """Return the recipient at this position with its URL and a name, and count it in `numbers`. Raises UsageError."""
+    place = f"recipient {position}"
     if bool(recipient.url) == bool(recipient.url_file):
         raise _wrong(path, f"{place} must have either url or url_file")
     _check(path, place, "tell", recipient.tell, (ENDS, FINDINGS, ACTS))

@@ -14,9 +14,10 @@ from zmon.notify.notices import Notice
 from zmon.notify.recipients import Recipient
 
 TIMEOUT_SECONDS = 20.0  # for one message; a service that is slower is tried again
-_MIN_SECRET = 4  # letters; shorter parts of a URL occur in any text
-_MAX_REASON = 200  # letters
-_MENTION = re.compile(r"(?<=<)(?=!)|(?<=@)(?=here|everyone|channel|all\b)")  # a job must not call a whole channel
+_MIN_SECRET_LETTERS = 4  # shorter parts of a URL occur in any text
+_MAX_REASON_LETTERS = 200
+# Where a space makes plain text of a mention such as `@here` or `<!channel>`: a job must not call a whole channel.
+_MENTION = re.compile(r"(?<=<)(?=!)|(?<=@)(?=here|everyone|channel|all\b)")
 _PARTS = re.compile(r"[/?#&=:@,;]+")
 # Parts of URLs that are no secrets, and that reasons repeat.
 _PUBLIC = frozenset({"https", "http", "true", "false", "localhost", "127.0.0.1", "text", "html", "markdown"})
@@ -28,7 +29,7 @@ def scrubber(url: str) -> Callable[[str], str]:
     parts = {part for text in (rest, unquote(rest)) for part in _PARTS.split(text)}
     secrets = [url, rest, *parts, *(unquote(part) for part in parts)]
     host = urlsplit(url).hostname or ""
-    hidden = {text for text in secrets if len(text) >= _MIN_SECRET and text not in _PUBLIC and text != host}
+    hidden = {text for text in secrets if len(text) >= _MIN_SECRET_LETTERS and text not in _PUBLIC and text != host}
     longest_first = sorted(hidden, key=len, reverse=True)
 
     def scrub(text: str) -> str:
@@ -81,7 +82,7 @@ class AppriseService:
                 log_level=logging.WARNING,
             )
         except Exception as error:  # a plug-in may raise anything; the next message may be sent
-            return self._scrub(f"{type(error).__name__}: {error}")[:_MAX_REASON]
+            return self._scrub(f"{type(error).__name__}: {error}")[:_MAX_REASON_LETTERS]
         if is_sent:
             return ""
-        return self._scrub(" ".join(dict.fromkeys(reasons)) or "no answer in time")[:_MAX_REASON]
+        return self._scrub(" ".join(dict.fromkeys(reasons)) or "no answer in time")[:_MAX_REASON_LETTERS]

@@ -17,7 +17,7 @@ import msgspec
 import yaml
 
 from zmon.errors import UsageError
-from zmon.scaling.bandwidth import Measured
+from zmon.scaling.bandwidth import MeasuredLinks
 from zmon.scaling.peaks import DevicePeaks
 from zmon.steplog.files import replace_file
 from zmon.yaml_text import load_yaml
@@ -28,15 +28,15 @@ _MAX_RATE = 1e20  # operations or bytes per second, more than any device has
 class _LinksFile(msgspec.Struct):
     schema: int
     recorded: float  # unix seconds
-    measured: Measured
+    measured: MeasuredLinks
 
 
-def write_links(path: Path, measured: Measured, now: float) -> None:
+def write_links(path: Path, measured: MeasuredLinks, now: float) -> None:
     """Write a file of links, completely or not at all."""
-    replace_file(path, [msgspec.json.encode(_LinksFile(1, now, measured))])
+    replace_file(path, [msgspec.json.encode(_LinksFile(schema=1, recorded=now, measured=measured))])
 
 
-def read_links(path: Path) -> Measured:
+def read_links(path: Path) -> MeasuredLinks:
     """Read a file of links. Raises UsageError if `zmon bench-comm` has not written it."""
     try:
         measured = msgspec.json.decode(path.read_bytes(), type=_LinksFile).measured
@@ -54,17 +54,14 @@ def read_peaks(path: Path) -> dict[str, DevicePeaks]:
         content = load_yaml(path.read_text(encoding="utf-8")) or {}
         peaks = msgspec.convert(content, dict[str, DevicePeaks], strict=False)
         for name, device in peaks.items():
-            rates = [*device.flops.values()]
-            if device.memory_bandwidth is not None:
-                rates.append(device.memory_bandwidth)
-            if not all(0 < rate < _MAX_RATE for rate in rates):
+            rates = (*device.flops.values(), device.memory_bandwidth)
+            if not all(rate is None or 0 < rate < _MAX_RATE for rate in rates):
                 raise ValueError(f"{name} has a rate that is not possible")
         return peaks
     except (OSError, ValueError, yaml.YAMLError) as error:
         why = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
-        raise UsageError(
-            f"cannot use {path}", str(why), "Write the file with zmon bench-peak --out, or as in docs/efficiency.md"
-        ) from error
+        next_step = "Write the file with zmon bench-peak --out, or as in docs/efficiency.md"
+        raise UsageError(f"cannot use {path}", str(why), next_step) from error
 
 
 def write_peaks(path: Path, peaks: Mapping[str, DevicePeaks]) -> None:

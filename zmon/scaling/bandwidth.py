@@ -14,12 +14,12 @@ from statistics import fmean
 
 from zmon.scaling.predict import Link, Links, bytes_over_links
 
-HOST, NET = "within a host", "between hosts"
+HOST, NET = "within a host", "between hosts"  # where the ranks of a group are
 
 
 @dataclass(frozen=True)
-class Timed:
-    """The duration of one op with one message size, on the slowest rank of a group."""
+class TimedMessage:
+    """The duration of one op with one size of message, on the slowest rank of a group."""
 
     op: str
     group: str  # HOST or NET
@@ -28,44 +28,51 @@ class Timed:
     seconds: float
 
     @property
+    def bytes_over_link(self) -> float:
+        """The bytes that pass over the link of a rank."""
+        return sum(bytes_over_links(self.op, self.num_bytes, self.ranks, self.ranks))
+
+    @property
     def bus_bytes_per_second(self) -> float:
         """The bus bandwidth, as nccl-tests defines it."""
-        return sum(bytes_over_links(self.op, self.num_bytes, self.ranks, self.ranks)) / self.seconds
+        return self.bytes_over_link / self.seconds
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredLinks:
+    """The measurements of `zmon bench-comm`. The fields are the keys of its file."""
+
     backend: str
     ranks: int
     ranks_per_host: int
-    timed: Sequence[Timed]
+    timed: Sequence[TimedMessage]
 
 
-def links(measured: Measured) -> dict[str, Links]:
+def links(measured: MeasuredLinks) -> dict[str, Links]:
     """Return the links with the fitted bandwidth and latency, by op."""
     return {op: _links(op, measured) for op in dict.fromkeys(message.op for message in measured.timed)}
 
 
-def _links(op: str, measured: Measured) -> Links:
-    host = _line([message for message in measured.timed if message.op == op and message.group == HOST])
-    net = _line([message for message in measured.timed if message.op == op and message.group == NET])
+def _links(op: str, measured: MeasuredLinks) -> Links:
+    of_op = [message for message in measured.timed if message.op == op]
+    host, net = (_line([message for message in of_op if message.group == group]) for group in (HOST, NET))
     return Links(measured.ranks_per_host, host, net)
 
 
-def _line(messages: Sequence[Timed]) -> Link | None:
+def _line(messages: Sequence[TimedMessage]) -> Link | None:
     """Return the bandwidth and the latency that fit these messages; None without a message."""
     if not messages:
         return None
-    amounts = [sum(bytes_over_links(m.op, m.num_bytes, m.ranks, m.ranks)) for m in messages]
-    seconds = [m.seconds for m in messages]
-    weights = [1 / s**2 for s in seconds]  # so that errors count relative to the duration
+    amounts = [message.bytes_over_link for message in messages]
+    durations = [message.seconds for message in messages]
+    weights = [1 / duration**2 for duration in durations]  # so that errors count relative to the duration
     mean_bytes = fmean(amounts, weights)
-    mean_seconds = fmean(seconds, weights)
-    byte_deviations = [a - mean_bytes for a in amounts]
-    second_deviations = [s - mean_seconds for s in seconds]
+    mean_seconds = fmean(durations, weights)
+    byte_deviations = [amount - mean_bytes for amount in amounts]
+    second_deviations = [duration - mean_seconds for duration in durations]
     variance = fmean([deviation**2 for deviation in byte_deviations], weights)
-    slope = fmean(map(mul, byte_deviations, second_deviations), weights) / variance if variance else 0.0
-    latency = mean_seconds - slope * mean_bytes
-    if slope <= 0 or latency < 0:  # a single size, or noise: assume no latency
-        return Link(sum(amounts) / sum(seconds))
-    return Link(1 / slope, latency)
+    seconds_per_byte = fmean(map(mul, byte_deviations, second_deviations), weights) / variance if variance else 0.0
+    latency = mean_seconds - seconds_per_byte * mean_bytes
+    if seconds_per_byte <= 0 or latency < 0:  # a single size, or noise: assume no latency
+        return Link(sum(amounts) / sum(durations))
+    return Link(1 / seconds_per_byte, latency)

@@ -22,6 +22,8 @@ SELF_TIME = "own"  # the self time of the median rank
 
 @dataclass(frozen=True)
 class JobSize:
+    """The size of a job, and how its ranks are spread over hosts."""
+
     ranks: int
     samples: int  # samples of all ranks in a step
     ranks_per_host: int

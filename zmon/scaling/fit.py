@@ -52,26 +52,27 @@ def fit(
 ) -> Model | Unknown:
     """Return the model that fits these points, or the reason why they do not determine a model.
 
-    `measured` has the links that were measured by themselves, by op. `ranks_per_host` is the number of ranks on a host;
-    None: the largest recorded number.
+    `ops` are the collectives; time categories other than these and the imbalance are self time. `measured` has the
+    links that were measured by themselves, by op. `ranks_per_host` None: the largest recorded number.
     """
-    points = [p for p in points if p.causes]
-    multi_rank = [p for p in points if p.ranks > 1]
+    points = [point for point in points if point.causes]
+    multi_rank = [point for point in points if point.ranks > 1]
     if not multi_rank:
         return Unknown("no run of several ranks was recorded with its time categories")
-    most_ranks = max(p.ranks for p in multi_rank)
-    largest = [p for p in multi_rank if p.ranks == most_ranks]
+    most_ranks = max(point.ranks for point in multi_rank)
+    largest = [point for point in multi_rank if point.ranks == most_ranks]
     per_host = ranks_per_host or max(map(_per_host, multi_rank))
-    processors = next((p.processors_per_host for p in [*largest, *points] if p.processors_per_host), None)
+    processors = next((point.processors_per_host for point in [*largest, *points] if point.processors_per_host), None)
     times = _UnsharedTimes(ops, processors)
     self_time_points = largest if _samples_differ(largest) else points
+    # The largest size alone, unless it has a single batch and other sizes have other ones.
     exchange_points = multi_rank if _samples_differ(multi_rank) and not _samples_differ(largest) else largest
     exchanges = {}
     links = {}
-    for op in sorted({op for p in multi_rank for op in p.causes if op in ops}):
-        exposed = [(p, times.of_cause(p, op)) for p in multi_rank]
+    for op in sorted({op for point in multi_rank for op in point.causes if op in ops}):
+        exposed = [(point, times.of_cause(point, op)) for point in multi_rank]
         takes_time = any(seconds for _, seconds in exposed)
-        has_bytes = any(_sent_bytes(op, p) for p in multi_rank)
+        has_bytes = any(_sent_bytes(op, point) for point in multi_rank)
         if op != "barrier" and takes_time and not has_bytes:
             return Unknown(f"the bytes that {op} moves were not recorded")
         exchanges[op] = _exchange(op, exchange_points)
@@ -112,16 +113,16 @@ def _spread(points: Sequence[Point], times: _UnsharedTimes) -> float:
     distance in deviations for as many ranks. The quotient is the deviation; the result is its mean over the points.
     """
     spreads = [
-        times.of_cause(p, IMBALANCE) / times.self_time(p) / slowest_deviations(p.ranks)
-        for p in points
-        if times.self_time(p)
+        times.of_cause(point, IMBALANCE) / times.self_time(point) / slowest_deviations(point.ranks)
+        for point in points
+        if times.self_time(point)
     ]
     return fmean(spreads) if spreads else 0.0
 
 
 def _exchange(op: str, points: Sequence[Point]) -> Exchange:
     """Return the bytes that a rank sends in one op, as a line over its samples."""
-    sample_bytes, fixed_bytes = _line([*map(_rank_samples, points)], [_sent_bytes(op, p) for p in points])
+    sample_bytes, fixed_bytes = _line([*map(_rank_samples, points)], [_sent_bytes(op, point) for point in points])
     return Exchange(fixed_bytes, sample_bytes)
 
 
@@ -143,12 +144,10 @@ def _sent_bytes(op: str, point: Point) -> float:
 
 
 def _exposed_share(op: str, exposed: Sequence[tuple[Point, float]], links: Links) -> float:
-    """Return the mean share of the time of an op that nothing hides; 1 if no time is known.
-
-    `exposed` has the exposed seconds of each point.
-    """
+    """Return the mean share of an op's time that nothing hides, given its exposed seconds; 1 if no time is known."""
     op_times = [
-        op_seconds(op, _sent_bytes(op, p), p.ranks, replace(links, ranks_per_host=_per_host(p))) for p, _ in exposed
+        op_seconds(op, _sent_bytes(op, point), point.ranks, replace(links, ranks_per_host=_per_host(point)))
+        for point, _ in exposed
     ]
     shares = [seconds / op_time for (_, seconds), op_time in zip(exposed, op_times, strict=True) if op_time]
     return fmean(shares) if shares else 1.0
@@ -159,7 +158,7 @@ def _links(op: str, exposed: Sequence[tuple[Point, float]], per_host: int) -> Li
 
     Points on one host give the link within a host. The remaining time of the others gives the link between hosts.
     """
-    host = _link([(_bytes(op, p)[0], seconds) for p, seconds in exposed if p.ranks == _per_host(p)])
+    host = _link([(_bytes(op, point)[0], seconds) for point, seconds in exposed if point.ranks == _per_host(point)])
     transfers_between_hosts = []
     for point, seconds in exposed:
         if point.ranks > _per_host(point):
@@ -187,10 +186,7 @@ def _link(transfers: Sequence[tuple[float, float]]) -> Link | None:
 
 
 def _line(xs: Sequence[float], ys: Sequence[float]) -> tuple[float, float]:
-    """Return the slope (y per x) and the intercept (y) of the least-squares line, neither below 0.
-
-    The line goes through the origin if all x are about equal.
-    """
+    """Return slope and intercept of the least-squares line, neither below 0; all x about equal: through the origin."""
     through_origin = sum(x * y for x, y in zip(xs, ys, strict=True)) / sum(x * x for x in xs) if any(xs) else 0.0
     if not _differ(xs):
         return through_origin, (0.0 if any(xs) else fmean(ys))

@@ -19,9 +19,11 @@ _TERA = 1e12
 
 @dataclass(frozen=True, slots=True)
 class DevicePeaks:
+    """The peak rates of one device. The fields are the keys of a file of peaks."""
+
     flops: Mapping[str, float]  # dtype → floating-point operations per second
     memory_bandwidth: float | None = None  # bytes/s, reads and writes together; None: unknown
-    source: str = ""
+    source: str = ""  # where the rates come from
 
     def flops_of(self, shares: Mapping[str, float]) -> float | None:
         """Return the peak of work in several dtypes; `shares` has the share of each dtype in the operations.

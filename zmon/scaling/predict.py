@@ -22,7 +22,7 @@ from statistics import NormalDist
 from zmon.schema.unknown import Unknown
 
 # The share of the sent bytes that passes over a rank's links, with p ranks. These are the bus factors of nccl-tests.
-_PASSES = {
+_BUS_FACTORS = {
     "all_to_all": lambda p: (p - 1) / p,
     "all_reduce": lambda p: 2 * (p - 1) / p,
     "reduce_scatter": lambda p: (p - 1) / p,
@@ -57,7 +57,7 @@ class Exchange:
 
     fixed_bytes: float = 0.0
     sample_bytes: float = 0.0  # additional bytes for each of the rank's samples
-    calls: float = 1.0
+    calls: float = 1.0  # collectives per step
     exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than measured alone
 
 
@@ -97,8 +97,8 @@ class PredictedStep:
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
     """Return the step in which all ranks process these samples, or the reason why it is unknown; `links` is by op."""
     rank_samples = samples / ranks
-    shared = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
-    self_seconds = shared * (work.fixed_seconds + work.sample_seconds * rank_samples)
+    slowdown = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
+    self_seconds = slowdown * (work.fixed_seconds + work.sample_seconds * rank_samples)
     exposed = {}
     for op, exchange in work.exchanges.items():
         num_bytes = (exchange.fixed_bytes + exchange.sample_bytes * rank_samples) / exchange.calls
@@ -106,9 +106,9 @@ def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) ->
         if seconds is None:
             kind = "between hosts" if ranks > links[op].ranks_per_host else "within a host"
             return Unknown(f"the speed of {op} {kind} was not measured")
-        exposed[op] = shared * exchange.calls * seconds * exchange.exposed
+        exposed[op] = slowdown * exchange.calls * seconds * exchange.exposed
     imbalance = self_seconds * work.spread * slowest_deviations(ranks)
-    return PredictedStep(ranks, samples, self_seconds, imbalance, exposed, shared)
+    return PredictedStep(ranks, samples, self_seconds, imbalance, exposed, slowdown)
 
 
 def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | None:
@@ -129,12 +129,12 @@ def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int)
     local = min(ranks, ranks_per_host)  # ranks of a host
     hosts = ceil(ranks / ranks_per_host)
     if op in AT_ONCE:
-        fewest = ranks - local * (hosts - 1)  # ranks of the smallest host, which send the largest share to others
-        return num_bytes * (local - 1) / ranks, (num_bytes * (ranks - fewest) / ranks if hosts > 1 else 0.0)
-    if op not in _PASSES:
+        smallest = ranks - local * (hosts - 1)  # ranks of the smallest host, which send the largest share to others
+        return num_bytes * (local - 1) / ranks, (num_bytes * (ranks - smallest) / ranks if hosts > 1 else 0.0)
+    if op not in _BUS_FACTORS:
         return (num_bytes if local > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)
     total_bytes = num_bytes * ranks if op == "all_gather" else num_bytes
-    return total_bytes * _PASSES[op](local), total_bytes / local * _PASSES[op](hosts)
+    return total_bytes * _BUS_FACTORS[op](local), total_bytes / local * _BUS_FACTORS[op](hosts)
 
 
 def ranks_per_processor(ranks: int, ranks_per_host: int, processors_per_host: int | None) -> float:

@@ -11,18 +11,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
+from typing import NamedTuple
 
 from zmon.errors import UsageError
 from zmon.scaling.fit import Model
 from zmon.scaling.predict import Links
 
-Change = Callable[[Model, float], Model]
+
+class ModelChange(NamedTuple):
+    """A change of a model by a factor."""
+
+    meaning: str
+    apply: Callable[[Model, float], Model]
 
 
 def with_what_ifs(model: Model, what_ifs: Sequence[str]) -> Model:
     """Return the model with all what-ifs applied. Raises UsageError for an invalid what-if."""
     for key, factor in map(parse_what_if, what_ifs):
-        model = CHANGES[key][1](model, factor)
+        model = CHANGES[key].apply(model, factor)
     return model
 
 
@@ -34,10 +40,9 @@ def parse_what_if(what_if: str) -> tuple[str, float]:
     except ValueError:
         number = 0.0
     if key not in CHANGES or not isfinite(number) or number <= 0:
-        choices = ", ".join(f"{name}=FACTOR ({meaning})" for name, (meaning, _) in CHANGES.items())
-        raise UsageError(
-            f"--what-if {what_if} is not valid", f"use one of {choices}", "A factor is above 0, such as 0.5 or 2"
-        )
+        choices = ", ".join(f"{name}=FACTOR ({change.meaning})" for name, change in CHANGES.items())
+        what = f"--what-if {what_if} is not valid"
+        raise UsageError(what, f"use one of {choices}", "A factor is above 0, such as 0.5 or 2")
     return key, number
 
 
@@ -55,22 +60,21 @@ def _self_time(model: Model, factor: float) -> Model:
     return replace(model, work=slower)
 
 
-def _links(model: Model, factor: float, ends: Sequence[str], value: str) -> Model:
-    """Return the model with one value of its links multiplied: within a host (`host`) or between hosts (`net`)."""
+def _links(model: Model, factor: float, names: Sequence[str], value: str) -> Model:
+    """Return the model with one value of some links multiplied; `names` are fields of `Links`."""
 
     def changed(links: Links) -> Links:
-        known_links = {end: link for end in ends if (link := getattr(links, end)) is not None}
-        return replace(
-            links, **{end: replace(link, **{value: getattr(link, value) * factor}) for end, link in known_links.items()}
-        )
+        known = {name: link for name in names if (link := getattr(links, name)) is not None}
+        changes = {name: replace(link, **{value: getattr(link, value) * factor}) for name, link in known.items()}
+        return replace(links, **changes)
 
     return replace(model, links={op: changed(links) for op, links in model.links.items()})
 
 
-CHANGES: dict[str, tuple[str, Change]] = {
-    "net": ("bandwidth between hosts", partial(_links, ends=("net",), value="bytes_per_second")),
-    "host": ("bandwidth within a host", partial(_links, ends=("host",), value="bytes_per_second")),
-    "latency": ("latency of an exchange", partial(_links, ends=("host", "net"), value="latency_seconds")),
-    "wire": ("bytes of all exchanges; 0.5 for half precision", _wire),
-    "own": ("self time of a rank", _self_time),
+CHANGES: dict[str, ModelChange] = {  # by key
+    "net": ModelChange("bandwidth between hosts", partial(_links, names=("net",), value="bytes_per_second")),
+    "host": ModelChange("bandwidth within a host", partial(_links, names=("host",), value="bytes_per_second")),
+    "latency": ModelChange("latency of an exchange", partial(_links, names=("host", "net"), value="latency_seconds")),
+    "wire": ModelChange("bytes of all exchanges; 0.5 for half precision", _wire),
+    "own": ModelChange("self time of a rank", _self_time),
 }

@@ -28,6 +28,7 @@ from zmon.web.addresses import AGENT_PORT, HUB_PORT
 from zmon.web.client import basic_auth
 
 START_TIMEOUT_SECONDS = 60.0
+_MAX_DEATHS_AT_START = 2  # of a part; after a further one, the start has failed
 RULES = ("zmon.yaml", "hardware.yaml", "panels.yaml")  # file names in dashboards/rules
 
 
@@ -47,7 +48,7 @@ class StackConfig:
     dashboard_port: int = 8501
     config_file: Path | None = None  # the file of `--config`, which the daemons read as well
     notify_file: Path | None = None  # the file with the recipients of the hub's notices
-    act_file: Path | None = None  # the policy of the hub's acts; None: nothing is done, and nothing intended
+    act_file: Path | None = None  # the policy of the hub's acts; None: there are neither acts nor intents
 
 
 @dataclass(frozen=True)
@@ -72,10 +73,10 @@ class Stack:
             say(f"the dashboard does not run: streamlit is not installed. Run {command}, then start again")
             self.has_dashboard = False
         self._config, self._say = config, say
-        self._lock = _lock(config.data_dir)
+        self._lock = _lock(config.data_dir)  # its descriptor, open until this process ends
         self._ports: list[ReservedPort] = []
-        ports = {part.name: getattr(config, f"{part.name}_port") for part in fields(Urls)}
-        self.urls = Urls(**{name: self._listen(name, preferred) for name, preferred in ports.items()})
+        names = [part.name for part in fields(Urls)]
+        self.urls = Urls(**{name: self._reserve(name, getattr(config, f"{name}_port")) for name in names})
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []
         become_subreaper()
@@ -87,12 +88,12 @@ class Stack:
             self._watchers.append(asyncio.create_task(part.keep_running(self._say)))
 
     async def ready(self) -> None:
-        """Wait until every part is healthy, then write their URLs to `stack.json`. Raises PartFailed after a minute."""
+        """Wait until every part is healthy, then write their URLs to `stack.json`. Raises PartFailed if one is not."""
         deadline = time.monotonic() + START_TIMEOUT_SECONDS
         async with http_client.session() as session:
             for part in self.parts:
-                while not await part.healthy(session):
-                    if time.monotonic() > deadline or len(part.restarts) > 2:
+                while not await part.is_healthy(session):
+                    if time.monotonic() > deadline or len(part.deaths) > _MAX_DEATHS_AT_START:
                         raise PartFailed(f"{part.name} does not work", part.last_lines(3), f"See its log: {part.log}")
                     await asyncio.sleep(0.1)
         (self._config.data_dir / "stack.json").write_text(json.dumps(asdict(self.urls)))
@@ -100,7 +101,7 @@ class Stack:
     async def unhealthy(self) -> list[str]:
         """Return the names of the parts that do not answer now, or died since the start."""
         async with http_client.session() as session:
-            return [p.name for p in self.parts if p.restarts or not await p.healthy(session)]
+            return [part.name for part in self.parts if part.deaths or not await part.is_healthy(session)]
 
     def add(self, part: Part) -> None:
         """Add a program that ends together with the others; it is not restarted if it dies."""
@@ -115,7 +116,8 @@ class Stack:
             port.release()
         (self._config.data_dir / "stack.json").unlink(missing_ok=True)
 
-    def _listen(self, name: str, preferred: int) -> str:
+    def _reserve(self, name: str, preferred: int) -> str:
+        """Reserve a port for a part, the preferred one if it is free. Return the URL at which the part will answer."""
         port = ReservedPort(preferred)
         self._ports.append(port)
         if port.number != preferred:
@@ -154,26 +156,28 @@ class Stack:
         data = config.data_dir
         for directory in ("logs", "prometheus", "alertmanager"):
             (data / directory).mkdir(parents=True, exist_ok=True)
-        rules = [str(manual.package() / "rules" / name) for name in RULES]
-        targets = [_address(url) for url in self._agent_urls]
         prometheus_config = prometheus_yaml(
-            targets, _address(urls.hub), _address(urls.alertmanager), rules, urls.dashboard, str(manual.folder()),
-            self._login,
-        )  # fmt: skip
+            agents=[_address(url) for url in self._agent_urls],
+            hub=_address(urls.hub),
+            alertmanager=_address(urls.alertmanager),
+            rules=[str(manual.package() / "rules" / name) for name in RULES],
+            dashboard=urls.dashboard,
+            docs=str(manual.folder()),
+            password_file=self._password_file,
+        )
         (data / "prometheus.yml").write_text(prometheus_config)
-        web_config = alertmanager_web_yaml(password.USER, password.bcrypt_hash(password.password(data)))
+        web_config = alertmanager_web_yaml(password.bcrypt_hash(password.password(data)))
         replace_file(data / "alertmanager-web.yml", [web_config.encode()])
         (data / "alertmanager.yml").write_text(alertmanager_yaml(config.webhook, config.webhook_warnings))
 
     @property
-    def _login(self) -> tuple[str, str]:
-        """The user of Alertmanager, and the file with the password."""
-        return password.USER, str((self._config.data_dir / password.FILE).absolute())
+    def _password_file(self) -> str:
+        return str((self._config.data_dir / password.FILE).absolute())
 
-    def _part(self, name: str, url: str, health: str, command: Sequence[str], **headers: str) -> Part:
-        """Return a part with a log of its name. `health`: the path of its health page; `headers` are sent to it."""
+    def _part(self, name: str, url: str, health_path: str, command: Sequence[str], **headers: str) -> Part:
+        """Return a part with a log of its name; `headers` are those of requests for its health."""
         log = self._config.data_dir / "logs" / f"{name}.log"
-        return Part(name, command, url, url + health, log, headers=headers)
+        return Part(name, command, url, url + health_path, log, headers=headers)
 
     def _prometheus(self) -> Part:
         url, data = self.urls.prometheus, self._config.data_dir
@@ -216,11 +220,10 @@ class Stack:
         url = urls.dashboard
         command = self._zmon("dashboard", "--port", port_of(url), "--hub", urls.hub, "--prometheus", urls.prometheus)
         part = self._part("dashboard", url, "/_stcore/health", command)
-        user, password_file = self._login
         part.env = {
             "ZMON_ALERTMANAGER_URL": urls.alertmanager,
-            "ZMON_ALERTMANAGER_USER": user,
-            "ZMON_ALERTMANAGER_PASSWORD_FILE": password_file,
+            "ZMON_ALERTMANAGER_USER": password.USER,
+            "ZMON_ALERTMANAGER_PASSWORD_FILE": self._password_file,
         }
         return part
 
@@ -230,11 +233,8 @@ def find_program(*names: str) -> str:
     for name in names:
         if path := shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/bin:/usr/sbin"):
             return path
-    raise PartFailed(
-        f"{names[0]} is not installed",
-        "zmon needs it for history and alerts",
-        "Run apt-get install prometheus prometheus-alertmanager (as root), then try again",
-    )
+    next_step = "Run apt-get install prometheus prometheus-alertmanager (as root), then try again"
+    raise PartFailed(f"{names[0]} is not installed", "zmon needs it for history and alerts", next_step)
 
 
 def _address(url: str) -> str:

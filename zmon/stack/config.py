@@ -1,4 +1,4 @@
-"""Generates the configuration of Prometheus and Alertmanager from the addresses of the parts. Pure."""
+"""Generate the configuration of Prometheus and Alertmanager from the addresses of the parts. Pure."""
 
 from __future__ import annotations
 
@@ -8,40 +8,42 @@ from collections.abc import Sequence
 import yaml
 
 from zmon.schema.scraping import AGENT_JOB
+from zmon.stack.password import USER
 
-# No rule is about two findings: Alertmanager does not send the resolution of an alert that it inhibits (decision 42).
+# No finding inhibits another one: Alertmanager does not send the resolution of an alert that it inhibits (ADR 0042).
 INHIBIT_RULES: tuple[dict[str, list[str]], ...] = (
     {  # the finding names the culprit; the backstop alert only repeats that the job makes no progress
         "source_matchers": ['alertname="ZmonStall"'],
         "target_matchers": ['alertname="ZmonLeaseOverdue"'],
         "equal": ["job_id"],
     },
-    {  # without samples these cannot tell anything
+    {  # without samples, the target alerts are no evidence that a daemon is down
         "source_matchers": ['alertname="ZmonSamplesMissing"'],
         "target_matchers": ['alertname=~"ZmonAgentsAbsent|ZmonHubDown"'],
     },
-    {  # if no agent answers at all, one page is enough
+    {  # if no agent answers at all, one alert is enough
         "source_matchers": ['alertname="ZmonAgentsAbsent"'],
         "target_matchers": ['alertname=~"ZmonAgentDown|ZmonHubDown"'],
     },
 )
-INTERVAL = "2s"  # short, so that a finding becomes a page within seconds; one machine has few series
+INTERVAL = "2s"  # short, so that a finding becomes an alert within seconds; one machine has few series
 
 
 def prometheus_yaml(
+    *,
     agents: Sequence[str],
     hub: str,
     alertmanager: str,
     rules: Sequence[str],
     dashboard: str,
     docs: str,
-    login: tuple[str, str] | None = None,
+    password_file: str | None = None,
 ) -> str:
-    """Return prometheus.yml: it scrapes agents and hub (host:port each), loads the rules, and sends the alerts.
+    """Return prometheus.yml: it scrapes agents and hub, loads the rules, and sends the alerts to Alertmanager.
 
-    `login`: the user and the password file of Alertmanager, if it asks for a password.
-
-    The external labels hold the targets of the links in alerts. They are dropped from the alerts themselves.
+    `agents`, `hub` and `alertmanager` are host:port; `rules` are paths. `dashboard` (a URL) and `docs` (a folder) are
+    the targets of the links in alerts. Rules read them from external labels, which are dropped from the alerts.
+    `password_file`: that of Alertmanager's user, if it asks for a password.
     """
     return yaml.safe_dump(
         {
@@ -59,7 +61,7 @@ def prometheus_yaml(
                 "alert_relabel_configs": [{"action": "labeldrop", "regex": "zmon_.*"}],
                 "alertmanagers": [
                     {"static_configs": [{"targets": [alertmanager]}]}
-                    | ({"basic_auth": {"username": login[0], "password_file": login[1]}} if login else {})
+                    | ({"basic_auth": {"username": USER, "password_file": password_file}} if password_file else {})
                 ],
             },
         },
@@ -67,9 +69,9 @@ def prometheus_yaml(
     )
 
 
-def alertmanager_web_yaml(user: str, password_hash: str) -> str:
-    """Return the file of Alertmanager's `--web.config.file`: every request needs the password of this user."""
-    return yaml.safe_dump({"basic_auth_users": {user: password_hash}})
+def alertmanager_web_yaml(password_hash: str) -> str:
+    """Return the file of Alertmanager's `--web.config.file`: every request needs the password of the only user."""
+    return yaml.safe_dump({"basic_auth_users": {USER: password_hash}})
 
 
 def allowed_origins(dashboard: str) -> str:
@@ -78,17 +80,17 @@ def allowed_origins(dashboard: str) -> str:
 
 
 def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
-    """Return alertmanager.yml: pages go to the receiver `pager`, one per job and fault; warnings go to `desk`.
+    """Return alertmanager.yml: critical alerts go to the receiver `pager`, warnings to `desk`.
 
     Both receivers post to `webhook`, or nowhere if it is None; `warnings` is another URL for warnings. A notification
-    has pages or warnings, never both: its `receiver`, and `severity` in its `groupLabels`, show which.
+    has alerts of one job and one severity: its `receiver`, and `severity` in its `groupLabels`, show which.
     """
-    urls = {"pager": webhook, "desk": warnings or webhook, "nobody": None}
+    webhooks = {"pager": webhook, "desk": warnings or webhook, "nobody": None}
     return yaml.safe_dump(
         {
             "route": {
                 "receiver": "pager",
-                "group_by": ["job_id", "severity"],  # a warning must not delay a page by group_interval
+                "group_by": ["job_id", "severity"],  # a warning must not delay a critical alert by group_interval
                 "group_wait": "200ms",  # the alerts of one evaluation arrive within this time
                 "group_interval": "5s",
                 "repeat_interval": "4h",
@@ -100,7 +102,7 @@ def alertmanager_yaml(webhook: str | None, warnings: str | None = None) -> str:
             "inhibit_rules": [*INHIBIT_RULES],
             "receivers": [
                 {"name": name} | ({"webhook_configs": [{"url": url, "send_resolved": True}]} if url else {})
-                for name, url in urls.items()
+                for name, url in webhooks.items()
             ],
         },
         sort_keys=False,

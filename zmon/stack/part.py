@@ -24,25 +24,24 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 MAX_RESTARTS = 5  # if a part dies more often within RESTART_WINDOW_SECONDS, it stays down, with a message
 RESTART_WINDOW_SECONDS = 60.0
-KILL_AFTER_SECONDS = 2.5  # half of the five seconds in which Ctrl-C ends everything
+_RESTART_AFTER_SECONDS = 0.5  # after a death
+KILL_AFTER_SECONDS = 2.5  # after SIGTERM: half of the five seconds in which Ctrl-C ends everything
+_GONE_AFTER_SECONDS = 1.0  # after SIGKILL: until the kernel has ended a process, at the latest
 
 
 @dataclass
 class Part:
-    """A program of the stack. `health` is the URL that answers 200 once the program works, or None if it has none.
-
-    `url` is where the program listens. An answer counts only if the program itself listens there.
-    """
+    """A program of the stack."""
 
     name: str
     command: Sequence[str]
-    url: str
-    health: str | None
+    url: str  # where it listens; empty: nowhere
+    health: str | None  # the URL that answers 200 once the program works; None: it works while it runs
     log: Path
     env: Mapping[str, str] = field(default_factory=dict)
     nice: int = 0
     headers: Mapping[str, str] = field(default_factory=dict)  # of requests to the health URL
-    restarts: list[float] = field(default_factory=list)
+    deaths: list[float] = field(default_factory=list)  # monotonic seconds; only recent ones count
     process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -61,8 +60,8 @@ class Part:
             except OSError as error:
                 raise PartFailed(f"cannot start {self.name}", str(error), f"See {self.log}") from error
 
-    async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
-        """Return True if the program runs and its health URL answers 200 now."""
+    async def is_healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
+        """Return True if the program runs and its health URL answers 200 now. An answer of another program is none."""
         if self.process is None or self.process.returncode is not None:
             return False
         if self.health is None:
@@ -90,12 +89,13 @@ class Part:
             assert self.process is not None
             code = await self.process.wait()
             now = time.monotonic()
-            self.restarts = [t for t in self.restarts if now - t < RESTART_WINDOW_SECONDS] + [now]
-            if len(self.restarts) > MAX_RESTARTS:
-                say(f"{self.name} died {len(self.restarts)} times within a minute and stays down: see {self.log}")
+            self.deaths = [death for death in self.deaths if now - death < RESTART_WINDOW_SECONDS] + [now]
+            if len(self.deaths) > MAX_RESTARTS:
+                times = f"{len(self.deaths)} times within {RESTART_WINDOW_SECONDS:.0f} s"
+                say(f"{self.name} died {times} and stays down: see {self.log}")
                 return
             say(f"{self.name} died (exit code {code}) and restarts: see {self.log}")
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(_RESTART_AFTER_SECONDS)
             try:
                 await self.start()
             except PartFailed as error:
@@ -103,6 +103,7 @@ class Part:
                 return
 
     def last_lines(self, number: int = 12) -> str:
+        """Return the end of the log; empty if it cannot be read."""
         try:
             return "\n".join(self.log.read_text(errors="replace").splitlines()[-number:])
         except OSError:
@@ -110,12 +111,15 @@ class Part:
 
 
 def become_subreaper() -> None:
-    """Make orphaned grandchildren children of this process (prctl(2)), so that `end_all` ends them as well."""
+    """Let orphaned descendants become children of this process (prctl(2)), so that `end_all` ends them as well."""
     _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_all(parts: Sequence[Part]) -> None:
-    """End every part and all its descendants: SIGTERM, a short wait, then SIGKILL. Blocks for at most 3.5 s."""
+    """End the parts with SIGTERM, then every descendant of this process that is left with SIGKILL, in a part or not.
+
+    Blocks for at most KILL_AFTER_SECONDS + _GONE_AFTER_SECONDS.
+    """
     for part in parts:
         if part.process is not None and part.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
@@ -124,28 +128,29 @@ def end_all(parts: Sequence[Part]) -> None:
     for process in _descendants():
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()  # ends a stopped process too, which SIGTERM does not
-    _wait_until_ended(1.0)
+    _wait_until_ended(_GONE_AFTER_SECONDS)
 
 
 def _wait_until_ended(seconds: float) -> None:
-    """Wait until no descendant is alive. A zombie counts as gone, because asyncio reaps it."""
+    """Wait until no descendant of this process is alive, but not longer than this."""
     deadline = time.monotonic() + seconds
     while _descendants() and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
 def _descendants() -> list[psutil.Process]:
-    return [p for p in psutil.Process().children(recursive=True) if _is_alive(p)]
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
+    """Return the descendants of this process. Those that have ended do not count, because asyncio reaps them."""
+    alive = []
+    for process in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            if process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+    return alive
 
 
 def _prepare_child(nice: int) -> Callable[[], None]:
+    """Return what the child calls before it becomes the program."""
+
     def prepare() -> None:
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)  # if zmon is killed, the part ends as well
         if nice:

@@ -53,6 +53,7 @@ def listens(pids: list[int], port: int) -> bool:
 
 
 def _sockets_of(pid: int) -> Iterator[str]:
+    """Yield the inodes of the sockets that a process has open."""
     with contextlib.suppress(OSError):  # it has ended
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
@@ -66,6 +67,6 @@ def _listeners(pid: int, port: int) -> Iterator[str]:
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError):
             for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
-                fields = line.split()
-                if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
-                    yield fields[9]
+                _, address, _, state, _, _, _, _, _, inode, *_ = line.split()
+                if state == _LISTEN and int(address.rpartition(":")[2], 16) == port:
+                    yield inode

@@ -32,11 +32,8 @@ def child_path(folder: Path, name: str, suffix: str = "") -> Path:
     whole = name + suffix
     size = len(whole.encode("utf-8", "replace"))
     if not name or "/" in whole or whole in (".", "..") or not whole.isprintable() or size > MAX_NAME_BYTES:
-        raise UsageError(
-            f"{name[:80]!r} cannot be the name of a file in {folder}",
-            "it is empty or too long, or has a slash or a control character",
-            "Choose another name",
-        )
+        why = "it is empty or too long, or has a slash or a control character"
+        raise UsageError(f"{name[:80]!r} cannot be the name of a file in {folder}", why, "Choose another name")
     return folder / whole
 
 

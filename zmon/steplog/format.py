@@ -49,7 +49,7 @@ class Run:
     start: float  # unix seconds
     seed: int  # seed of the checksums in its box
     box_version: int = CURRENT.version  # version of the layout of its box
-    reports: tuple[str, ...] = ()  # names of its gauges, in the order of the box; a later segment may have more
+    reports: tuple[str, ...] = ()  # names of the gauges that the job reports, in the order of the box; they may grow
 
     @property
     def boundary_size(self) -> int:
@@ -71,11 +71,12 @@ class Block:
 
     first: int  # number of its first boundary
     count: int
-    end: int  # offset at which the next block begins
-    body: bytes
+    end: int  # offset in the segment at which the next block begins
+    body: bytes  # its boundaries, shuffled and compressed
 
     @property
     def last(self) -> int:
+        """The number of its last boundary."""
         return self.first + self.count - 1
 
     def boundaries(self, size: int) -> bytes:
@@ -111,7 +112,7 @@ def read_header(data: bytes) -> tuple[Run, int]:
 
 
 def ends_in_header(data: bytes) -> bool:
-    """Return True if a segment is cut off in its header: its writer was stopped, and nothing is in it."""
+    """Return True if a segment ends within its header, because its writer was stopped: it has no block."""
     return len(data) < _HEADER.size or len(data) < _HEADER.size + _HEADER.unpack_from(data)[3]
 
 
@@ -148,6 +149,7 @@ def _next_block(data: bytes, offset: int) -> Block | None:
 
 
 def _block(data: bytes, offset: int) -> Block | None:
+    """Return the block at an offset; None if there is no complete and undamaged one."""
     if len(data) < offset + _BODY_OFFSET:
         return None
     magic, size, first, count = _BLOCK.unpack_from(data, offset)
@@ -160,6 +162,7 @@ def _block(data: bytes, offset: int) -> Block | None:
 
 
 def _is_cut_off(data: bytes, offset: int) -> bool:
+    """Return True if the data ends within the block that begins at an offset."""
     head = data[offset : offset + _BLOCK.size]
     if len(head) < _BLOCK.size or len(data) < offset + _BODY_OFFSET:
         return head[: len(_BLOCK_MAGIC)] == _BLOCK_MAGIC[: len(head)]

@@ -37,39 +37,39 @@ class RunSteps:
 
     run: Run
     segments: list[tuple[Path, int]]  # each with its size at the beginning, because the agent may be writing
-    missing: int = 0  # steps missing between others
-    missing_before: int = 0  # steps missing before the first one
+    missing: int = 0  # number of steps that are missing between others
+    missing_before: int = 0  # number of steps that are missing before the first one
     damaged: list[str] = field(default_factory=list)  # one line for each damaged segment
 
     def chunks(self) -> Iterator[Chunk]:
         """Yield every step in the log, oldest first."""
         ends: list[StepEnds] = []
-        reports: list[dict[str, float]] = []
-        reported: dict[str, float] = {}  # reports before the first step belong to it
+        reported: list[dict[str, float]] = []  # for each step, its gauges; each following boundary may add to the last
+        gauges: dict[str, float] = {}  # of the last step; before the first step, of that one
         previous: Row | None = None
-        begun = False
-        for end in self._boundaries():
+        has_step = False
+        for boundary in self._boundaries():
             if previous is None:
-                self.missing_before = end[layout.STEPS]
-            elif end[layout.NUMBER] != previous[layout.NUMBER] + 1:
-                self.missing += end[layout.STEPS] - previous[layout.STEPS]
-                reported = {}
-            elif end[layout.KIND] == layout.STEP:
+                self.missing_before = boundary[layout.STEPS]
+            elif boundary[layout.NUMBER] != previous[layout.NUMBER] + 1:
+                self.missing += boundary[layout.STEPS] - previous[layout.STEPS]
+                gauges = {}
+            elif boundary[layout.KIND] == layout.STEP:
                 if len(ends) == _CHUNK_ROWS:
-                    yield self._chunk(ends, reports)
-                    ends, reports = [], []
-                if begun:
-                    reported = {}
-                begun = True
-                ends.append(StepEnds(previous, end))
-                reports.append(reported)
-            reported.update(self._reported(end))  # reports of an evaluation belong to the step before it
-            previous = end
+                    yield self._chunk(ends, reported)
+                    ends, reported = [], []
+                if has_step:
+                    gauges = {}
+                has_step = True
+                ends.append(StepEnds(previous, boundary))
+                reported.append(gauges)
+            gauges.update(self._reported(boundary))  # reports of an evaluation belong to the step before it
+            previous = boundary
         if ends:
-            yield self._chunk(ends, reports)
+            yield self._chunk(ends, reported)
 
-    def _chunk(self, ends: list[StepEnds], reports: list[dict[str, float]]) -> Chunk:
-        return Chunk(whole_steps({self.run.run_uid: ends}, unix=True), reports)
+    def _chunk(self, ends: list[StepEnds], reported: list[dict[str, float]]) -> Chunk:
+        return Chunk(whole_steps({self.run.run_uid: ends}, unix=True), reported)
 
     def num_boundaries(self) -> int:
         """Return an upper bound of the number of boundaries. It is quick, because it unpacks no block."""
@@ -77,30 +77,30 @@ class RunSteps:
 
     def columns(self) -> Iterable[str]:
         """Return the columns that a step of the run may have, by the totals up to the last boundary in the log."""
-        for path, size in reversed(self.segments):
-            for block in reversed([*_blocks(path, size)]):
-                for last in reversed([*self._valid(block)] if block else []):
-                    return totals(last)
-        return ()
+        segments = reversed(self.segments)
+        present = (block for path, size in segments for block in reversed([*_blocks(path, size)]) if block)
+        last = next((boundary for block in present for boundary in reversed([*self._valid(block)])), None)
+        return () if last is None else totals(last)
 
-    def _reported(self, end: Row) -> dict[str, float]:
+    def _reported(self, boundary: Row) -> dict[str, float]:
         """Return the gauges that were reported since the previous boundary, by name."""
-        values = end[layout.VALUES : layout.FIRST]
+        values = boundary[layout.VALUES : layout.FIRST]
         gauges = enumerate(zip(self.run.reports, values, strict=False))
-        return {name: value for index, (name, value) in gauges if end[layout.REPORTED] >> index & 1}
+        return {name: value for index, (name, value) in gauges if boundary[layout.REPORTED] >> index & 1}
 
     def _boundaries(self) -> Iterator[Row]:
-        last = 0
+        """Yield each boundary once: a segment begins with the last one of the segment before. Note what is damaged."""
+        last = 0  # number of the last one
         for path, size in self.segments:
             num_damaged = 0
             for block in _blocks(path, size):
                 if block is None:
                     num_damaged += 1
                     continue
-                for valid in self._valid(block):
-                    if valid[layout.NUMBER] > last:
-                        last = valid[layout.NUMBER]
-                        yield valid
+                for boundary in self._valid(block):
+                    if boundary[layout.NUMBER] > last:
+                        last = boundary[layout.NUMBER]
+                        yield boundary
             if num_damaged:
                 self.damaged.append(f"{path} is damaged in {num_damaged} places; the rest of it is used")
 
@@ -129,10 +129,7 @@ def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
 
 
 def _blocks(path: Path, size: int) -> Iterator[Block | None]:
-    """Yield the blocks in the first `size` bytes of a segment, and None for each damaged part.
-
-    Yields nothing if the agent has deleted the segment.
-    """
+    """Yield the blocks in the first `size` bytes of a segment, None for a damaged part; nothing if it was deleted."""
     try:
         with path.open("rb") as file:
             data = file.read(size)

@@ -46,24 +46,24 @@ class Table:
     """The exported runs and their columns."""
 
     runs: Sequence[LoggedRun]
-    measured: dict[str, Measure]  # column → measure
-    reports: tuple[str, ...]
+    measures: dict[str, Measure]  # by column; those of the other columns are the same for each table
+    reports: tuple[str, ...]  # names of the gauges that the jobs reported
 
     @classmethod
     def from_runs(cls, runs: Sequence[LoggedRun]) -> Table:
         """Return the table of all steps of these runs."""
         present = [known for run in runs for name in run.columns() if (known := measure_of(name))]
-        measured: dict[str, Measure] = {}
+        measures: dict[str, Measure] = {}
         for measure in _LOGGED:
             words = in_order((word for other, word in present if other.per == measure.per), measure.words)
-            measured |= {measure.column_of(word): measure for word in (words if measure.per else ("",))}
-        return cls(runs, measured, tuple(dict.fromkeys(name for run in runs for name in run.run.reports)))
+            measures |= {measure.column_of(word): measure for word in (words if measure.per else ("",))}
+        return cls(runs, measures, tuple(dict.fromkeys(name for run in runs for name in run.run.reports)))
 
     def columns(self) -> dict[str, type]:
         """Return the names and types of the columns, in order."""
         return {
             **{"job_id": str, "attempt": int, "rank": int, "host": str, "step": int, "start": float, "duration": float},
-            **{name: float if measure.unit == "seconds" else int for name, measure in self.measured.items()},
+            **{name: float if measure.unit == "seconds" else int for name, measure in self.measures.items()},
             **{f"report_{name}": float for name in self.reports},
         }
 
@@ -74,7 +74,7 @@ class Table:
             rank = run.job_id, run.attempt, run.rank, run.host
             for steps, reported in logged.chunks():
                 starts = [start * NS for start in steps.column(START)]
-                columns = [steps.column(STEP), starts, *map(steps.values, (DURATION, *self.measured))]
+                columns = [steps.column(STEP), starts, *map(steps.values, (DURATION, *self.measures))]
                 for row, reports in zip(zip(*columns, strict=True), reported, strict=True):
                     yield (*rank, *row, *map(reports.get, self.reports))
 

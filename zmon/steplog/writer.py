@@ -35,7 +35,7 @@ MAX_AGE_SECONDS = 7 * 86400.0
 SEGMENT_BYTES = 4 << 20  # the unit that is deleted; about 55,000 steps
 # A segment counts as at least this size, because a job that restarts all day must not leave a million files.
 SMALLEST_BYTES = 64 << 10
-PRUNE_SECONDS = 60.0
+PRUNE_SECONDS = 60.0  # between two deletions of old segments
 
 
 class StepLog:
@@ -93,10 +93,7 @@ class StepLog:
             self._ranks.popitem()[1].close()
 
     def _prune(self, now: float) -> None:
-        """Delete the oldest segments of all jobs, except those to which a rank is writing.
-
-        None is deleted for its age unless the clock is steady.
-        """
+        """Delete the oldest segments to which no rank is writing; for their age only if the clock is steady."""
         max_age = self._max_age_seconds if self._steady.is_steady() else math.inf
         in_use = {rank.segment for rank in self._ranks.values()}
         with _writing(self._folder):
@@ -120,8 +117,8 @@ class _RankLog:
         try:
             rank = self._reader.identity()
             run = Run(
-                job_id or rank.job_id, rank.attempt, rank.rank, rank.run_uid, host, rank.start_unix, self._reader.seed,
-                box_version=self._reader.layout.version,
+                job_id=job_id or rank.job_id, attempt=rank.attempt, rank=rank.rank, run_uid=rank.run_uid, host=host,
+                start=rank.start_unix, seed=self._reader.seed, box_version=self._reader.layout.version,
             )  # fmt: skip
             self._folder, self._segment_bytes = folder, segment_bytes
             self.inode = self._reader.inode
@@ -132,7 +129,7 @@ class _RankLog:
             raise
 
     def append(self) -> None:
-        """Write the boundaries that are not on disk yet."""
+        """Write the boundaries that are not on disk yet, in blocks, and begin new segments where they are needed."""
         size = self._run.boundary_size
         folder = child_path(self._folder, self._run.job_id)
         while True:
@@ -187,6 +184,7 @@ def _has_space(segment: Path, segment_bytes: int) -> bool:
 
 
 def _begin(segment: Path, run: Run, block: bytes) -> Path:
+    """Write a new segment with its first block, and return its path."""
     for folder in (segment.parent.parent, segment.parent):  # `parents` makes folders that all users may read
         folder.mkdir(mode=FOLDER_MODE, parents=True, exist_ok=True)
     _keep_unusable(segment)

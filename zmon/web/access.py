@@ -23,7 +23,7 @@ from zmon.web.tls import names_in
 from zmon.web.web_config import WebConfig
 
 OPEN_PATHS = ("/livez", "/readyz")
-_MIN_TOKEN, _MAX_TOKEN = 16, 4096  # bytes of a bearer token; what is longer is cut
+_MIN_TOKEN_BYTES, _MAX_TOKEN_BYTES = 16, 4096  # a longer token is cut
 # The roles of whoever sent the request that is being handled; empty if anybody may ask.
 ROLES: ContextVar[frozenset[Role]] = ContextVar("roles", default=frozenset())
 
@@ -36,11 +36,11 @@ class Access:
         self._config = config
         self._passwords: Passwords = Passwords(config.basic_auth_users, before._passwords if before else None)
         self._tokens = [
-            (_token(principal.token_file), principal) for principal in config.zmon_roles if principal.token_file
+            (_read_token(principal.token_file), principal) for principal in config.zmon_roles if principal.token_file
         ]
 
     async def roles(self, request: web.Request) -> frozenset[Role] | None:
-        """Return what the sender of a request may do; None if it is not known who that is."""
+        """Return the roles of the sender of a request; None if it is not known who that is."""
         certificate = request.transport.get_extra_info("peercert") if request.transport else None
         names = names_in(certificate)
         tls = self._config.tls_server_config
@@ -54,19 +54,19 @@ class Access:
         if scheme.lower() == "bearer" and self._tokens:
             token_roles = self._roles_of_token(credentials)
             return None if token_roles is None else roles | token_roles
-        # Without users or tokens the header means nothing. With users, a certificate that no role names is no login.
-        is_login = bool(roles) or (bool(certificate) and not self._config.basic_auth_users)
-        return (roles or self._default_roles) if is_login else None
+        # Without users or tokens the header means nothing. A certificate without a role suffices if there are no users.
+        is_known = bool(roles) or (bool(certificate) and not self._config.basic_auth_users)
+        return (roles or self._default_roles) if is_known else None
 
     async def _roles_of_user(self, credentials: str, peer: str) -> frozenset[Role] | None:
         """Return the roles of a user by name and password; None if they are not right."""
-        user, password = _basic(credentials)
+        user, password = _user_and_password(credentials)
         if not await self._passwords.are_right(user, password, peer):
             return None
         return self._roles_of("user", frozenset((user,))) or self._default_roles
 
     def _roles_of_token(self, credentials: str) -> frozenset[Role] | None:
-        """Return the roles of a bearer token; None if no principal has it. Each token is compared, in constant time."""
+        """Return the roles of a bearer token; None if no principal has it. All are compared, in constant time."""
         shown = credentials.strip().encode("utf-8", "surrogateescape")
         matching = [principal for token, principal in self._tokens if hmac.compare_digest(token, shown)]
         return frozenset(matching[0].roles) if matching else None
@@ -126,8 +126,8 @@ def check_access(current: Callable[[], Access | None], needed: Mapping[str, Role
     return check
 
 
-def _basic(credentials: str) -> tuple[str, str]:
-    """Return user and password; empty if they cannot be decoded, which nobody's are."""
+def _user_and_password(credentials: str) -> tuple[str, str]:
+    """Decode the credentials of the scheme `Basic`. Both are empty, as those of no user are, if that fails."""
     try:
         text = base64.b64decode(credentials.strip(), validate=True).decode("utf-8", "surrogateescape")
     except (binascii.Error, ValueError):
@@ -136,14 +136,14 @@ def _basic(credentials: str) -> tuple[str, str]:
     return user, password
 
 
-def _token(path: Path) -> bytes:
+def _read_token(path: Path) -> bytes:
     """Return the first line of a token file. Raises UsageError."""
     try:
         with path.open("rb") as file:
-            token = file.readline(_MAX_TOKEN).strip()
+            token = file.readline(_MAX_TOKEN_BYTES).strip()
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct token_file in zmon_roles") from error
-    if len(token) < _MIN_TOKEN:
-        why = f"a token needs {_MIN_TOKEN} characters or more"
+    if len(token) < _MIN_TOKEN_BYTES:
+        why = f"a token needs {_MIN_TOKEN_BYTES} characters or more"
         raise UsageError(f"cannot use {path}", why, "For example: openssl rand -hex 32")
     return token

@@ -31,12 +31,19 @@ from zmon.web.server import route
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
-Address = tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, int]
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 _CREDENTIALS = struct.Struct("3i")  # pid, uid and gid
 _CONTAINER_MARKS = (".dockerenv", "run/.containerenv")  # of Docker and of Podman
 _KUBELET = "var/lib/kubelet"
 _OVERFLOW_UID = 65534  # stands for every user without a number in this user namespace (user_namespaces(7))
+
+
+class _Address(NamedTuple):
+    """One end of a TCP connection."""
+
+    ip: IpAddress
+    port: int
 
 
 class Asker(NamedTuple):
@@ -100,8 +107,9 @@ def find_asker(
         return Asker(None, "the connection is closed")
     remote = _address(str(peer[0]), int(str(peer[1])))
     local = _address(str(server[0]), int(str(server[1])))
-    if not remote[0].is_loopback:
-        return Asker(None, f"{remote[0]} is not a loopback address")
+    if not remote.ip.is_loopback:
+        return Asker(None, f"{remote.ip} is not a loopback address")
+    is_in_container = "KUBERNETES_SERVICE_HOST" in environ or any((root / mark).exists() for mark in _CONTAINER_MARKS)
     for name in ("tcp", "tcp6"):
         try:
             table = (proc / "net" / name).read_text()
@@ -110,21 +118,21 @@ def find_asker(
         for uid, inode in _owners(table, remote, local):
             if uid == _OVERFLOW_UID and not _has_all_users(proc):
                 return Asker(None, "the user has no number in the user namespace of this process")
-            is_in_container = "KUBERNETES_SERVICE_HOST" in environ or any((root / m).exists() for m in _CONTAINER_MARKS)
             if is_in_container and not _is_of_this_container(inode, proc):
                 return Asker(None, "the request was forwarded into this container, or its process is another user's")
             if uid == 0 and not is_in_container and (root / _KUBELET).exists():
                 return Asker(None, "on a node of Kubernetes, requests of root may be forwarded (kubectl port-forward)")
             return Asker(uid)
-    return Asker(None, f"no process of this machine has port {remote[1]}")
+    return Asker(None, f"no process of this machine has port {remote.port}")
 
 
-def _owners(table: str, remote: Address, local: Address) -> Iterator[tuple[int, str]]:
+def _owners(table: str, remote: _Address, local: _Address) -> Iterator[tuple[int, str]]:
     """Yield owner and inode of each socket of a table with these ends, if a process has it open."""
-    port = f":{remote[1]:04X}"
+    port = f":{remote.port:04X}"  # compared first, because addresses take longer
     for line in table.splitlines()[1:]:
-        _, near, far, _, _, _, _, uid, _, inode, *_ = line.split()
-        if near.endswith(port) and inode != "0" and (_table_address(near), _table_address(far)) == (remote, local):
+        _, own_end, other_end, _, _, _, _, uid, _, inode, *_ = line.split()
+        is_candidate = own_end.endswith(port) and inode != "0"
+        if is_candidate and (_table_address(own_end), _table_address(other_end)) == (remote, local):
             yield int(uid), inode
 
 
@@ -155,18 +163,18 @@ def _namespaces(process: Path) -> tuple[str, ...]:
     return tuple(os.readlink(process / "ns" / name) for name in ("net", "mnt"))  # noqa: PTH115
 
 
-def _table_address(text: str) -> Address:
+def _table_address(text: str) -> _Address:
     """Return an address of the table: words of 32 bits in the order of this machine, then the port."""
     words, _, port = text.partition(":")
     raw = b"".join(bytes.fromhex(words[start : start + 8])[::-1] for start in range(0, len(words), 8))
-    return _unwrapped(ipaddress.ip_address(raw)), int(port, 16)
+    return _Address(_unwrapped(ipaddress.ip_address(raw)), int(port, 16))
 
 
-def _address(host: str, port: int) -> Address:
-    return _unwrapped(ipaddress.ip_address(host.partition("%")[0])), port
+def _address(host: str, port: int) -> _Address:
+    return _Address(_unwrapped(ipaddress.ip_address(host.partition("%")[0])), port)
 
 
-def _unwrapped(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+def _unwrapped(address: IpAddress) -> IpAddress:
     """Return the IPv4 address that an IPv6 address wraps, such as ::ffff:127.0.0.1; else the address."""
     return getattr(address, "ipv4_mapped", None) or address
 

@@ -34,9 +34,10 @@ from zmon.schema.unknown import Unknown
 T = TypeVar("T")
 Request = TypeVar("Request", bound=msgspec.Struct)
 Query = Sequence[tuple[str, str]]
-_MAX_LINE = 300  # letters of a daemon's own line
-_PART_BYTES = 1 << 16
+_MAX_LINE_LETTERS = 300  # of the line of a daemon that refuses
+_PART_BYTES = 1 << 16  # of a body, read at a time
 _CERTIFICATES = "Check ca_file, server_name and the certificate in --http-config"
+# The evidence about a rank with an answer that is not decoded yet: see `read_evidence`.
 _RAW_EVIDENCE: Endpoint[EvidenceRequest, dict[str, Any]] = Endpoint(
     "agent", endpoints.EVIDENCE.path, EvidenceRequest, dict, endpoints.EVIDENCE.summary, endpoints.EVIDENCE.max_bytes
 )
@@ -91,9 +92,10 @@ async def get(session: aiohttp.ClientSession, url: str, answer: type[T], timeout
 
 
 def _refused(url: str, status: int, line: str = "") -> Unreachable:
-    kind = NotServed if status == 404 else Unreachable
-    hint = "Give a password, token or certificate in --http-config" if status == 401 else ""
-    return kind(f"{url} answered {status}", line, hint)
+    """Return the error of a status other than 200, with the line of the daemon."""
+    error_class = NotServed if status == 404 else Unreachable
+    next_step = "Give a password, token or certificate in --http-config" if status == 401 else ""
+    return error_class(f"{url} answered {status}", line, next_step)
 
 
 def _daemon_line(body: bytes) -> str:
@@ -102,7 +104,7 @@ def _daemon_line(body: bytes) -> str:
         answer = decode(body, Problem)
     except Undecodable:
         return ""
-    return answer.error[:_MAX_LINE] if answer.schema == SCHEMA else ""
+    return answer.error[:_MAX_LINE_LETTERS] if answer.schema == SCHEMA else ""
 
 
 class _Answer(NamedTuple):
@@ -163,9 +165,8 @@ def _decoded(url: str, body: bytes, answer: type[T], lines: bool = False) -> T:
     try:
         return decode(body, answer, lines)
     except Undecodable as error:
-        raise Unreachable(
-            f"cannot understand the answer of {url}", str(error), "check which program and version listens there"
-        ) from error
+        next_step = "check which program and version listens there"
+        raise Unreachable(f"cannot understand the answer of {url}", str(error), next_step) from error
 
 
 def basic_auth(user: str, password: str) -> dict[str, str]:
@@ -222,7 +223,7 @@ def read_evidence(answer: dict[str, Any]) -> RankEvidence | Unknown:
 
 @contextlib.contextmanager
 def unreachable(url: str, seconds: float, certificates: str = _CERTIFICATES) -> Iterator[None]:
-    """Raise Unreachable in place of what aiohttp and the system raise.
+    """Raise Unreachable in place of the errors that aiohttp and the system raise.
 
     `seconds`: the time limit of the request; `certificates`: the next step if TLS fails.
     """
@@ -238,12 +239,12 @@ def unreachable(url: str, seconds: float, certificates: str = _CERTIFICATES) -> 
         raise Unreachable(f"cannot reach {url}", reason.rstrip("."), certificates) from error
     except aiohttp.ServerDisconnectedError as error:
         is_plain = url.startswith("http://")
-        likely = "that port may have TLS: write https://" if is_plain else "it may not accept the client certificate"
-        raise Unreachable(f"cannot reach {url}", f"it closed the connection; {likely}") from error
+        guess = "that port may have TLS: write https://" if is_plain else "it may not accept the client certificate"
+        raise Unreachable(f"cannot reach {url}", f"it closed the connection; {guess}") from error
     except aiohttp.ClientConnectorError as error:
         number = error.errno or 0  # negative if the name was not resolved
-        kind = NotListening if number == errno.ECONNREFUSED else Unreachable
-        raise kind(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
+        error_class = NotListening if number == errno.ECONNREFUSED else Unreachable
+        raise error_class(f"cannot reach {url}", os.strerror(number) if number > 0 else str(error)) from error
     except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError) as error:
         raise Unreachable(f"cannot reach {url}", "it is not a valid URL", "write it as http://HOST:PORT") from error
     except (aiohttp.ClientResponseError, ValueError) as error:  # not HTTP; the text repeats what was sent

@@ -26,8 +26,8 @@ _NO_DOT = re.compile(r"[\w-]+")
 def guard(allowed_hosts: Collection[str] = (), authenticates: Callable[[], bool] = lambda: False) -> object:
     """Return a middleware that refuses requests for other names and from other sites.
 
-    `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows. A daemon that `authenticates`
-    has any name: a browser sends it no password, token or certificate that belongs to another name.
+    `allowed_hosts`: names of this daemon beside those that `names_this_machine` knows. While `authenticates()` is True,
+    any name will do: a browser sends a password, token or certificate only to the name to which it belongs.
     """
     domains = search_domains(Path("/etc/resolv.conf"))
 

@@ -15,11 +15,11 @@ from zmon.web.live_config import LiveConfig
 log = logging.getLogger("zmon.web")
 
 HANDSHAKE_SECONDS = 10.0  # three round trips and some computing; a client that takes longer is closed
-_SHUTDOWN_SECONDS = 1.0
+_SHUTDOWN_SECONDS = 1.0  # for the end of TLS, when the connection is closed
 
 
 class Handshake(asyncio.Protocol):
-    """The connection until the client is verified; then `http` gets it."""
+    """A connection until its handshake is over and the client verified; then `http` handles it."""
 
     def __init__(self, http: HttpConnection, connections: Connections, live: LiveConfig) -> None:
         self._http, self._connections, self._live = http, connections, live
@@ -36,7 +36,7 @@ class Handshake(asyncio.Protocol):
         self._task = asyncio.get_running_loop().create_task(self._begin_tls(transport))
 
     def data_received(self, data: bytes) -> None:
-        """Called by asyncio, with data that is decrypted already."""
+        """Keep data, which asyncio has decrypted, for `http`."""
         self._early.append(data)
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -73,11 +73,8 @@ def session(
         if value := authorization(config):
             request.headers["Authorization"] = value
         if "Authorization" in request.headers and not may_carry_credentials(str(request.url)):
-            raise Unreachable(
-                f"{request.url.origin()} is not asked",
-                WITHOUT_TLS,
-                "Write https:// in its URL, or take the password or token out of --http-config",
-            )
+            next_step = "Write https:// in its URL, or take the password or token out of --http-config"
+            raise Unreachable(f"{request.url.origin()} is not asked", WITHOUT_TLS, next_step)
         return await send(request)
 
     tls = ClientTls.of(config.tls_config) if config.tls_config else True

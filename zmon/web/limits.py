@@ -23,7 +23,7 @@ MIN_CONNECTIONS = 256
 # asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
 ACCEPTED_AT_ONCE = 16
 BACKLOG = 1024  # connections that the kernel keeps waiting; beyond it a client tries again after a second
-INTERVAL_SECONDS = 10.0
+INTERVAL_SECONDS = 10.0  # between two lines of a log with the same text
 _MAX_TEXTS = 100  # different texts that are remembered; the servers of zmon have a dozen
 # asyncio logs connections that it cannot accept, aiohttp logs malformed requests; each with a traceback.
 LOGGERS = ("asyncio", "aiohttp.server", "zmon.web")
@@ -56,7 +56,7 @@ def raise_limit() -> int:
 
 
 class OncePerInterval(logging.Filter):
-    """Lets each message through once in ten seconds, and says how many it held back before."""
+    """Lets each message through once in INTERVAL_SECONDS, and says how many it held back before."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from zmon.errors import UsageError
 from zmon.web.access import Access
-from zmon.web.tls import FreshContext, names_in, server_tls
+from zmon.web.tls import names_in, server_tls
 from zmon.web.web_config import WebConfig, read_web_config
 
 log = logging.getLogger("zmon.config")
@@ -22,7 +22,7 @@ class LiveConfig:
         self.path = path
         self.config = read_web_config(path)
         self.access = _access(self.config)
-        self._tls = _tls(self.config)
+        self._tls = server_tls(self.config.tls_server_config)
         self._error: str | None = None
 
     @property
@@ -55,9 +55,9 @@ class LiveConfig:
             config = read_web_config(self.path)
             if change := _unsafe_change(self.config, config):
                 raise UsageError(f"cannot use {self.path}", f"it {change}", "Start the daemon again if that is wanted")
-            tls = _tls(config)
+            tls = server_tls(config.tls_server_config)
             access = _access(config, self.access)
-        except Exception as error:  # of any kind: the daemon goes on with what it has
+        except Exception as error:  # whatever it is, the daemon goes on with what it has
             self._error = str(error)
             log.error("the web configuration stays as it was: %s", error)
             return
@@ -84,7 +84,3 @@ def _unsafe_change(before: WebConfig, after: WebConfig) -> str:
 
 def _access(config: WebConfig, before: Access | None = None) -> Access | None:
     return Access(config, before) if config.authenticates else None
-
-
-def _tls(config: WebConfig) -> FreshContext | None:
-    return server_tls(config.tls_server_config) if config.tls_server_config else None

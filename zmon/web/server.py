@@ -32,6 +32,7 @@ from zmon.web.responses import Refusal, json_response, problem
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
 _FALSE = ("", "0", "false")  # a client made from openapi.json writes `false`
+_SHUTDOWN_SECONDS = 1.0  # for requests that are being answered
 
 
 def application(
@@ -180,7 +181,7 @@ async def serve(
     """
     connections = Connections(max_connections)
     limit_logs()
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS)
     await runner.setup()
     server = runner.server
     assert server is not None

@@ -1,4 +1,4 @@
-"""TLS: the context for the next handshake, from files that may change meanwhile."""
+"""TLS: contexts for handshakes, from certificate files that may be renewed while the daemon runs."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ class FreshContext:
         """Read the files. Raises UsageError. `owner`: the server or client, as in log messages."""
         self._owner, self._make, self._files = owner, make, files
         self.error: str | None = None  # why the newest files are not used
-        self._stamp = stamp(*files)  # of the files that were read last
+        self._stamps = self._current_stamps()  # of the files that were read last
         self._read_at = time.monotonic()
         self._context = make()
 
     def get(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
-        current = stamp(*self._files)
+        current = self._current_stamps()
         is_retry = self.error is not None and time.monotonic() - self._read_at >= _RETRY_SECONDS
-        if current != self._stamp or is_retry:
-            self._stamp = current
+        if current != self._stamps or is_retry:
+            self._stamps = current
             self._read_at = time.monotonic()
             try:
                 self._context = self._make()
@@ -53,9 +53,14 @@ class FreshContext:
                 log.error("%s keeps its certificate: %s", self._owner, error)
         return self._context
 
+    def _current_stamps(self) -> list[object]:
+        return [_stamp(path) for path in self._files if path is not None]
 
-def server_tls(config: TlsServerConfig) -> FreshContext:
-    """Return the context of a server. Raises UsageError."""
+
+def server_tls(config: TlsServerConfig | None) -> FreshContext | None:
+    """Return the context of a server; None without TLS. Raises UsageError."""
+    if config is None:
+        return None
     files = config.cert_file, config.key_file, config.client_ca_file
     return FreshContext("the server", lambda: server_context(config), *files)
 
@@ -99,9 +104,8 @@ def load_authorities(context: ssl.SSLContext, path: Path) -> None:
         context.load_verify_locations(path)
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", None) or str(error)
-        raise UsageError(
-            f"cannot use {path}", f"it has no certificate of an authority ({reason})", "It must be a PEM file"
-        ) from error
+        why = f"it has no certificate of an authority ({reason})"
+        raise UsageError(f"cannot use {path}", why, "It must be a PEM file") from error
 
 
 def names_in(certificate: dict[str, object] | None) -> frozenset[str]:
@@ -120,13 +124,8 @@ def _check_readable(path: Path) -> None:
         raise UsageError(f"cannot read {path}", reason, "Correct the path or its rights") from error
 
 
-def stamp(*paths: Path | None) -> tuple[object, ...]:
-    """Return a value that changes when one of the files is changed or replaced."""
-    return tuple(_file_stamp(path) for path in paths if path is not None)
-
-
-def _file_stamp(path: Path) -> tuple[int, int, int, int] | None:
-    """Return the inode and the size of a file, and the times of the last change of its content and of its rights."""
+def _stamp(path: Path) -> tuple[int, int, int, int] | None:
+    """Return inode, size and times of the last changes of a file. Its change or replacement changes one of them."""
     try:
         status = path.stat()
     except (OSError, ValueError):

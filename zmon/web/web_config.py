@@ -111,15 +111,14 @@ def read_web_config(path: Path) -> WebConfig:
         if isinstance(document, dict) and document.get("zmon_roles") == []:
             raise ValueError("zmon_roles is empty: leave it out, or say who has which role")
         config = msgspec.convert(
-            document, WebConfig, dec_hook=lambda wanted, value: _path(path.parent, wanted, value), strict=True
+            document, WebConfig, dec_hook=lambda wanted, value: _decode_path(path.parent, wanted, value), strict=True
         )
         _check(config)
     except yaml.YAMLError as error:
         raise UsageError(f"cannot use {path}", f"it is not YAML: {yaml_reason(error)}") from error
     except (msgspec.ValidationError, ValueError) as error:
-        raise UsageError(
-            f"cannot use {path}", _with_hint(str(error)), "docs/deploy/security.md has all keys"
-        ) from error
+        reason = _with_hint(str(error))
+        raise UsageError(f"cannot use {path}", reason, "docs/deploy/security.md has all keys") from error
     return _with_plain_addresses(config)
 
 
@@ -131,7 +130,7 @@ def plain_address(name: str) -> str:
         return name
 
 
-def _path(directory: Path, wanted: type, value: object) -> Path:
+def _decode_path(directory: Path, wanted: type, value: object) -> Path:
     if wanted is not Path or not isinstance(value, str):
         raise ValueError(f"{value!r} is not a path")
     return directory / value
@@ -168,10 +167,10 @@ def _check(config: WebConfig) -> None:
 def _check_tls(tls: TlsServerConfig) -> None:
     if tls.cert_file is None or tls.key_file is None:
         raise ValueError(f"tls_server_config has no {'cert_file' if tls.cert_file is None else 'key_file'}")
-    asks = tls.client_auth_type not in ("", "NoClientCert")
-    if tls.client_ca_file is not None and not asks:
+    asks_for_certificates = tls.client_auth_type not in ("", "NoClientCert")
+    if tls.client_ca_file is not None and not asks_for_certificates:
         raise ValueError("client_ca_file does nothing without client_auth_type: RequireAndVerifyClientCert")
-    if asks and tls.client_ca_file is None:
+    if asks_for_certificates and tls.client_ca_file is None:
         raise ValueError(f"client_auth_type: {tls.client_auth_type} needs a client_ca_file")
     if tls.client_allowed_sans and not tls.verifies_clients:
         raise ValueError("client_allowed_sans needs client_auth_type: RequireAndVerifyClientCert")

@@ -1,4 +1,4 @@
-"""Answers that cost much: large ones are made a few at a time, and clients of /metrics share a page."""
+"""Limits for expensive answers: large ones are made a few at a time, and clients of /metrics share a page."""
 
 from __future__ import annotations
 

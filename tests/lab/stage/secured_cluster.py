@@ -40,13 +40,13 @@ ROLES = [{"client_san": HUB, "roles": ["read", "evidence"]}, {"client_san": PROM
 class SecuredPart(Part):
     """An agent that asks for certificates: its health is that of its process, which needs none."""
 
-    async def healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
+    async def is_healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
         """Return True if the agent says that it is ready."""
         context = ssl.create_default_context()
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as trusting:
-            return await super().healthy(trusting, timeout)
+            return await super().is_healthy(trusting, timeout)
 
 
 class SecuredCluster(Cluster):

@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from zmon.stack.replay import PastSeries, load, names
-from zmon.stack.replay.stack import DATES, openmetrics, write_history
+from zmon.stack.replay.stack import DATES_SUFFIX, openmetrics, write_history
 
 STEPS = PastSeries(
     {"__name__": "zmon_steps_total", "instance": "node-0", "job_id": 'a"b'},
@@ -38,7 +38,7 @@ def test_names_of_all_dates_end_alike(name):
         for series in load(name).history
         if any(abs(value - began) < 30 * 86400 for _, value in series.points)
     }
-    assert [date for date in dates if not date.endswith(DATES)] == []
+    assert [date for date in dates if not date.endswith(DATES_SUFFIX)] == []
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")

@@ -40,7 +40,7 @@ _stall = partial(new_finding, detector=STALL, proof=SEQUENCE, seconds_ago=0.0)
 
 @dataclass(frozen=True)
 class Pending:
-    """A collective in which one rank waits."""
+    """A collective that one rank has issued and that is not done."""
 
     rank: int
     collective: PendingCollective
@@ -54,7 +54,7 @@ class FlightAnalysis:
     job_id: str
     world_size: int
     ranks: tuple[int, ...]  # those whose record can be used
-    missing: tuple[int, ...]
+    missing: tuple[int, ...]  # all others
     pending: tuple[Pending, ...]
     findings: tuple[Finding, ...]
     notes: tuple[str, ...]
@@ -127,7 +127,7 @@ def _mismatch(snapshot: Snapshot, dumps: Mapping[int, RankDump], states: Mapping
     ranks = [r.rank for r in conflict.minority]
     agreeing = (rank for rank, positions in sorted(entries.items()) if position in positions and rank not in ranks)
     shown = [*ranks[: _MAX_SHAPES - 1], *agreeing][:_MAX_SHAPES]
-    shapes = "; ".join(f"rank {rank}: {_text(entries[rank][position])}" for rank in shown)
+    shapes = "; ".join(f"rank {rank}: {_entry_text(entries[rank][position])}" for rank in shown)
     culprits = f"{ranks_text(ranks)} {verb(ranks, 'differs', 'differ')}" if has_culprits else "no rank is named"
     return _stall(
         snapshot,
@@ -162,13 +162,13 @@ def _same_bytes(entry: StoredEntry) -> int | None:
     return pending_collective(entry, None).num_bytes if has_same_size else None
 
 
-def _text(entry: StoredEntry) -> str:
+def _entry_text(entry: StoredEntry) -> str:
     sizes = " ".join(map(str, entry.input_sizes[:2] or entry.output_sizes[:2]))
     return f"{op_of(entry.profiling_name)} {sizes}{f' at {entry.where}' if entry.where else ''}"
 
 
 def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequence[Pending]) -> Finding | None:
-    """Return a finding about the ranks that did not issue the collective of the others; None: they are not known."""
+    """Return a finding about the ranks that have not issued, or not reached, what others wait in; None: not known."""
     not_issued = root_ranks(snapshot)
     culprits = not_issued or behind_on_device(snapshot)
     if not culprits:
@@ -187,32 +187,32 @@ def _late_ranks(snapshot: Snapshot, dumps: Mapping[int, RankDump], pending: Sequ
         confidence=0.8 if len(culprits) == 1 else 0.6,  # several that hang at once are rare: one may wait for another
         summary=f"{stuck.op} {stuck.sequence} of group {stuck.group} {sizes} is stuck: it {state} "
         f"{ranks_text(ranks)}, and {ranks_text(waiters)} {verb(waiters, 'waits', 'wait')} in it"
-        f"{_from(waits[0].where)}{_last_done(dumps[ranks[0]])}",
+        f"{_issued_from(waits[0].where)}{_last_done(dumps[ranks[0]])}",
         detail=_NOT_ISSUED if not_issued else _NOT_REACHED,
         evidence=StallEvidence(group=stuck.group, sequence=stuck.sequence),
     )
 
 
 def _waits_for(late: Sequence[FlightRecord], waits: Sequence[Pending]) -> Sequence[Pending]:
-    """Return the waits in one collective that the late ranks owe, by rank: the collective with the most waiting ranks.
+    """Return the waits in the collective that a late rank owes and in which most ranks wait, in the order of `waits`.
 
-    Sequence numbers of different groups do not compare. Ranks may wait in other groups for those that wait here.
+    Waits in other collectives may only follow from this one, and sequence numbers of different groups do not compare.
     """
     by_position: defaultdict[tuple[str, int], list[Pending]] = defaultdict(list)
     for wait in waits:
         if any(_owes(record, wait.collective) for record in late):
             by_position[wait.collective.group, wait.collective.sequence].append(wait)
-    return max(by_position.values(), key=lambda waits: len({wait.rank for wait in waits}))
+    return max(by_position.values(), key=lambda same_collective: len({wait.rank for wait in same_collective}))
 
 
 def _owes(record: FlightRecord, collective: PendingCollective) -> bool:
-    """Return True if a late rank has not issued a collective, or if its GPU has to reach that one next."""
+    """Return True if a late rank has not issued the collective, or if its GPU has to reach it next."""
     if record.pending:
         first = record.pending[0]
         return (first.group, first.sequence, first.op) == (collective.group, collective.sequence, collective.op)
     if collective.op in _UNCOUNTED:
         return False
-    if not record.last:  # it has issued nothing that counts: it is in the group of all ranks
+    if not record.last:  # the late rank has issued nothing that counts; it is a member of the default group in any case
         return collective.group.rpartition(":")[2] == DEFAULT_GROUP
     return record.last.get(collective.group, collective.sequence) < collective.sequence
 
@@ -223,8 +223,8 @@ def _last_done(dump: RankDump) -> str:
     if last is None:
         return ""
     operation = f"{op_of(last.profiling_name)} {last.collective_seq_id} of group {last.group}"
-    return f"; the last operation of rank {dump.rank} that is done is {operation}{_from(last.where)}"
+    return f"; the last operation of rank {dump.rank} that is done is {operation}{_issued_from(last.where)}"
 
 
-def _from(where: str) -> str:
+def _issued_from(where: str) -> str:
     return f", from {where}" if where else ""

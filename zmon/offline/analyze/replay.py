@@ -13,7 +13,7 @@ from itertools import islice
 
 from zmon import detectors
 from zmon.detectors.slow import Straggler
-from zmon.detectors.suppression import suppress
+from zmon.detectors.suppression import Remaining, suppress
 from zmon.hub.config import HubConfig
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
@@ -28,6 +28,8 @@ from zmon.schema.rank import RankState
 from zmon.schema.steps import DURATION, MEAN, MEAN_STEPS, SAME_SIZE_SENT, START, STEP, Steps
 
 MIN_STEPS = 2 * Straggler.num_steps  # with fewer, no detector compares ranks
+
+_FindingKey = tuple[str, str, tuple[int, ...], tuple[str, ...]]  # detector, cause, ranks and hosts, while it is open
 
 
 @dataclass
@@ -62,60 +64,71 @@ def is_conclusive(log: StepTable, attempts: Sequence[Attempt]) -> bool:
 def play(log: StepTable, attempt: int, active: Sequence[detectors.Detector] = detectors.ALL) -> Attempt:
     """Replay one attempt pass by pass with these detectors, and return their findings."""
     ranks = log.ranks(attempt)
+    world_size = max(ranks) + 1
     steps = sorted({step for rank_steps in ranks.values() for step in rank_steps.column(STEP)})
     states = tuple(
-        rank_state(
-            log.job_id, attempt, rank, max(ranks) + 1, log.hosts[attempt, rank], log.roles.get((attempt, rank), "")
-        )
+        rank_state(log.job_id, attempt, rank, world_size, log.hosts[attempt, rank], log.roles.get((attempt, rank), ""))
         for rank in ranks
     )
-    job_state = JobState({s.run_uid for s in states}, max(ranks) + 1, Account(log.job_id))
-    result = Attempt(attempt, job_state, len(ranks), max(ranks) + 1, len(steps), [])
-    open_spans: dict[tuple[str, str, tuple[int, ...], tuple[str, ...]], FindingSpan] = {}
+    job_state = JobState({state.run_uid for state in states}, world_size, Account(log.job_id))
+    spans = _Spans(log, attempt)
     for snapshot in _snapshots(log, attempt, states, steps, job_state):
-        current = {}
         detected = {detector.name: detector.detect(snapshot) for detector in active} if log.has_exposed_time else {}
-        remaining = suppress(detected)
-        for name, findings in remaining.findings.items():
-            for finding in findings:
-                current[name, finding.cause, finding.ranks, finding.hosts] = finding
+        spans.update(snapshot, suppress(detected))
+    return Attempt(attempt, job_state, len(ranks), world_size, len(steps), spans.spans)
+
+
+class _Spans:
+    """The findings of one attempt up to the present pass, and the steps during which each was open."""
+
+    def __init__(self, log: StepTable, attempt: int) -> None:
+        self.spans: list[FindingSpan] = []
+        self._log, self._attempt = log, attempt
+        self._open: dict[_FindingKey, FindingSpan] = {}
+
+    def update(self, snapshot: Snapshot, remaining: Remaining) -> None:
+        """Open, update and end spans, given the findings of a pass that nothing suppresses."""
+        first_step, last_step = (self._log.number(snapshot.steps[end].step) for end in (0, -1))
+        findings = [finding for reported in remaining.findings.values() for finding in reported]
+        current = {(finding.detector, finding.cause, finding.ranks, finding.hosts): finding for finding in findings}
         for key, finding in current.items():
-            span = open_spans.get(key)
-            if span is None:
-                span = open_spans[key] = FindingSpan(finding, attempt, log.number(snapshot.steps[0].step), 0)
-                result.spans.append(span)
-            span.finding = finding if finding.step is None else replace(finding, step=log.number(finding.step))
-            span.last_step = log.number(snapshot.steps[-1].step)
-        for key in [key for key in open_spans if key not in current and key[0] not in remaining.held_open]:
-            del open_spans[key]
-    return result
+            if key not in self._open:
+                self._open[key] = FindingSpan(finding, self._attempt, first_step, last_step)
+                self.spans.append(self._open[key])
+            span = self._open[key]
+            span.finding = finding if finding.step is None else replace(finding, step=self._log.number(finding.step))
+            span.last_step = last_step
+        for key in self._open.keys() - current.keys():
+            if self._open[key].finding.detector not in remaining.held_open:
+                del self._open[key]
 
 
 def _snapshots(
     log: StepTable, attempt: int, states: tuple[RankState, ...], steps: list[int], job_state: JobState
 ) -> Iterator[Snapshot]:
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
-    rank_steps = [log.steps[attempt, s.rank] for s in states]
+    rank_steps = [log.steps[attempt, state.rank] for state in states]
     steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
-    stride = 1  # of the steps in the log, a hub would get one of so many; no detector compares a short log
+    stride = 1  # a hub gets every stride-th step; all steps of a log that is too short for detectors to compare ranks
     while len(steps) >= MIN_STEPS and steps_per_pass / stride > HubConfig.about_steps:
         stride *= 2
-    agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({s.host for s in states}))
+    agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({state.host for state in states}))
     aligned = tuple(dict.fromkeys(name for steps in rank_steps for name in steps.columns if is_aligned(name)))
     names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))
     samples = [_SampledRank(steps, aligned, log.every) for steps in rank_steps]
     first_start = rank_steps[0].column(START)[0] * NS
-    reported = {s.rank for s in states}
-    missing = tuple(islice((r for r in range(states[0].world_size) if r not in reported), MAX_NAMED_MISSING))
+    world_size = states[0].world_size
+    reported = {state.rank for state in states}
+    missing = tuple(islice((rank for rank in range(world_size) if rank not in reported), MAX_NAMED_MISSING))
     for begin in range(0, len(steps), steps_per_pass):
         in_pass = steps[begin : begin + steps_per_pass]
         sampled = [step for step in in_pass if step % (stride * log.every) == 0]
-        rows = {s.run_uid: rank.rows(sampled, stride) for s, rank in zip(states, samples, strict=True)}
+        rows = {state.run_uid: rank.rows(sampled, stride) for state, rank in zip(states, samples, strict=True)}
         new = Steps.from_rows(names, rows)
         starts = (rank.start(step) for rank in samples for step in sampled)
         time = next((start for start in starts if start is not None), first_start)
-        current = tuple(replace(s, step=in_pass[-1]) for s in states)
-        snapshot = Snapshot(log.job_id, time, attempt, states[0].world_size, current, missing, (), agents)
+        current = tuple(replace(state, step=in_pass[-1]) for state in states)
+        snapshot = Snapshot(log.job_id, time, attempt, world_size, current, missing, (), agents)
         report = AgentReport("log", time, "", current, HostSample(), (), {log.job_id: (new,)})
         if (full := job_state.add(snapshot, [report])).steps:
             yield full

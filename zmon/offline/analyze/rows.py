@@ -25,19 +25,19 @@ MAX_ROWS = 500_000  # a few hundred MB of memory
 _LIMIT = 1 << 63  # bytes or seconds; a value beyond it, or one that is not a number, is unknown
 _REPORT, _PHASE, _EXPOSED = "report_", "phase_", "exposed_"  # prefixes of the columns of gauges, phases and ops
 UNKNOWN_OP = f"{_EXPOSED}unknown"  # exposed time if the log has only phases
-_SLACK = 0.01  # share of a step by which the sum of its parts may differ through rounding
+_ROUNDING_RATIO = 0.01  # share of a step by which the sum of its parts may differ through rounding
 
 Key = tuple[int, int]  # attempt, rank
 
 
 @dataclass
 class StepTable:
-    """The steps of one job, of each rank in order. They start in unix time, as the host of the rank had it."""
+    """The steps of one job, oldest first for each rank. They start in unix time, by the clock of the rank's host."""
 
     job_id: str
     steps: dict[Key, Steps] = field(default_factory=dict)
     hosts: dict[Key, str] = field(default_factory=dict)
-    # The gauges that the job reported, by step and name.
+    # step → name → value of the gauges that the job reported
     reported: defaultdict[Key, dict[int, dict[str, float]]] = field(default_factory=lambda: defaultdict(dict))
     left_out: Counter[str] = field(default_factory=Counter)  # number of rows by reason
     every: int = 1  # only steps whose number is a multiple of `every` were read
@@ -101,6 +101,7 @@ def run_uid(key: Key) -> str:
 
 
 def _add_row(log: StepTable, ranks: Mapping[Key, RankSteps], row: Mapping[str, Any] | None) -> None:
+    """Add a row to the steps of its rank, and the rest of it to the log; count it in the log if it cannot be used."""
     if row is None:
         log.left_out["not a row"] += 1
         return
@@ -148,7 +149,7 @@ def _numbers(row: Mapping[str, Any], duration: float) -> tuple[dict[str, int], b
             sums[measure.name] += value
     has_ops = any(name.startswith(_EXPOSED) for name in numbers)
     unnamed = duration - sum(sums.values())
-    if unnamed > _SLACK * duration:
+    if unnamed > _ROUNDING_RATIO * duration:
         part = "phase_other" if has_ops or not any(name.startswith(_PHASE) for name in numbers) else UNKNOWN_OP
         numbers[part] = numbers.get(part, 0) + ns(unnamed)
     return numbers, has_ops or UNKNOWN_OP in numbers

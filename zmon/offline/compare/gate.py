@@ -15,6 +15,7 @@ from zmon.errors import UsageError
 from zmon.offline.compare.judge import Change
 
 _FORM = re.compile(r"\s*([^<>\s]+)\s*([<>])\s*([+-]?)(\d+(?:\.\d+)?)\s*%\s*")
+_MIN_HALF_WIDTH = 1e-9  # with a threshold of 0%, an interval up to this is narrow enough
 
 
 @dataclass(frozen=True)
@@ -31,34 +32,30 @@ class Gate:
         match = _FORM.fullmatch(text)
         if not match:
             raise UsageError(f"--fail-on {text} is not a threshold", "", 'Write it like "step_seconds>+3%"')
-        name, than, sign, percent = match.groups()
-        above = than == ">"
+        name, relation, sign, percent = match.groups()
+        above = relation == ">"
         if sign and (sign == "+") != above:
-            likely = f'"{name}{than}{"+" if above else "-"}{percent}%"'
+            likely = f'"{name}{relation}{"+" if above else "-"}{percent}%"'
             raise UsageError(f"--fail-on {text} would fail if nothing changed", "", f"Did you mean {likely}?")
         return cls(name, above, float(percent) / 100 * (1 if above else -1))
 
     def __str__(self) -> str:
-        return f"{self.name}{'<>'[self.above]}{100 * self.threshold:+g}%"
+        return f"{self.name}{'>' if self.above else '<'}{100 * self.threshold:+g}%"
 
     def judge(self, changes: Sequence[Change]) -> tuple[bool | None, str]:
         """Return whether the gate passes (None: unknown), and why. Raises UsageError if no run has the quantity."""
         by_name = {change.name: change for change in reversed(changes)}  # a gauge may have the name of a phase
-        if self.name not in by_name:
-            known = ", ".join(by_name)
+        change = by_name.get(self.name, changes[0])
+        if self.name not in by_name and change.half_width is not None:  # else nothing was compared: they may have it
             near = difflib.get_close_matches(self.name, by_name, 1)
-            if changes[0].half_width is None:  # nothing was compared: the runs may have this quantity
-                return None, f"{self}: unknown, {changes[0].reason}"
-            raise UsageError(
-                f"neither run has {self.name}", f"they have {known}", f"Did you mean {near[0]}?" if near else ""
-            )
-        change = by_name[self.name]
+            hint = f"Did you mean {near[0]}?" if near else ""
+            raise UsageError(f"neither run has {self.name}", f"they have {', '.join(by_name)}", hint)
         if change.change is None or change.half_width is None:
             return None, f"{self}: unknown, {change.reason}"
         measured = f"it is {change.change:+.1%} ± {change.half_width:.1%}"
         exceeds = change.change > self.threshold if self.above else change.change < self.threshold
         if exceeds and abs(change.change) > change.half_width:
             return False, f"{self}: {measured}"
-        if change.half_width > max(abs(self.threshold), 1e-9):
+        if change.half_width > max(abs(self.threshold), _MIN_HALF_WIDTH):
             return None, f"{self}: unknown, {measured}: the noise hides such a change. Let both runs take more steps"
         return True, f"{self}: no, {measured}"

@@ -13,13 +13,11 @@ from statistics import fmean
 
 from msgspec.structs import replace
 
-from zmon.offline.compare.judge import BLOCKS, MIN_BLOCKS, Change, half_width_of
-from zmon.offline.compare.series import Series
+from zmon.offline.compare.judge import BLOCKS, MIN_BLOCKS, Change, Result, half_width_of
+from zmon.offline.compare.series import Points, Series
 
 MIN_CHANGE = 0.001  # relative to the mean in the first run
 _LIMIT = 1e300  # a sum of larger values may overflow
-
-Points = Sequence[tuple[int, float]]  # samples so far, value
 
 
 def compare_gauges(before: Series, after: Series) -> list[Change]:
@@ -27,7 +25,7 @@ def compare_gauges(before: Series, after: Series) -> list[Change]:
     names = sorted(before.gauges.keys() & after.gauges.keys())
     if before.has_samples != after.has_samples:
         reason = "one of the runs does not report its samples"
-        return [Change(name, "", None, None, None, None, "unknown", reason) for name in names]
+        return [Change(name, "", reason=reason) for name in names]
     return [_change(name, before.gauges[name], after.gauges[name]) for name in names]
 
 
@@ -36,7 +34,7 @@ def _change(name: str, before: Points, after: Points) -> Change:
     last = min(before[-1][0], after[-1][0])
     first = max(before[0][0], after[0][0], last // 2)
     sides = [[point for point in points if first <= point[0] <= last] for points in (before, after)]
-    unknown = Change(name, "", None, None, None, None, "unknown")
+    unknown = Change(name, "")
     if not all(isfinite(value) and abs(value) < _LIMIT for side in sides for _, value in side):
         reason = f"one of the runs reported a value that is NaN, infinite, or at least {_LIMIT:g} in magnitude"
         return replace(unknown, reason=reason)
@@ -57,7 +55,7 @@ def _change(name: str, before: Points, after: Points) -> Change:
     changes = [(b - a) / abs(mean_before) for a, b in pairs]
     change = fmean(changes)
     half_width = half_width_of(changes)
-    result = "alike"
+    result: Result = "alike"
     if abs(change) >= MIN_CHANGE and abs(change) > half_width:
         result = "higher" if change > 0 else "lower"
     return Change(name, "", mean_before, mean_after, change, half_width, result)

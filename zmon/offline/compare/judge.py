@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import ceil, cos, pi, sqrt
 from statistics import NormalDist, fmean
+from typing import Literal
 
 import msgspec
 
@@ -27,7 +28,7 @@ BLOCKS = 40
 MIN_BLOCK_STEPS = 5  # a shorter block has no typical step once its longest and shortest are left out
 MIN_BLOCKS = 12  # fewer leave fewer than four cosines
 TRIMMED = 0.1  # share of a block's steps that is left out as longest (a pause, an evaluation, a save), and as shortest
-COSINES = 12  # if there are few blocks, a third of them. More cosines would vary faster than the drift does
+COSINES = 12  # at most a third of the blocks. Further cosines would vary faster than the drift does
 CERTAINTY = 0.99
 MIN_CHANGE = 0.015  # relative; two runs of the same code differ by up to 1 % (throughput in MLPerf's logs)
 MIN_CATEGORY_CHANGE = 0.003  # relative to the step, for its time categories, if the step time has changed
@@ -37,19 +38,24 @@ STEP_SECONDS, SAMPLES, PER_RANK = "step_seconds", "samples_per_second", "samples
 
 Quantity = Callable[[Series, Sequence[int]], float]  # returns the value of a quantity over these steps of a run
 Blocks = list[tuple[list[int], list[int]]]  # pairs of one block per run, as indices into their columns
+Result = Literal[
+    "slower", "faster",  # of the step time, of a rate, or of the seconds of a time category
+    "higher", "lower",  # of a gauge
+    "alike",  # the change is small, or within the noise
+    "unknown",  # `reason` says why
+]  # fmt: skip
 
 
 class Change(msgspec.Struct, frozen=True):
     """The change of one quantity between two runs."""
 
     name: str
-    unit: str  # "s" per step, "/s" for samples, or ""
-    before: float | None  # value in the first run; None: unknown
-    after: float | None  # value in the second run; None: unknown
-    change: float | None  # relative to `before`; for a time category, relative to the step time of the first run
-    half_width: float | None  # half the width of the confidence interval of `change`; None: unknown
-    # "slower", "faster", "alike" or "unknown"; for a gauge "higher" or "lower"
-    result: str = msgspec.field(name="verdict")
+    unit: str  # "s" per step, "/s" for samples, "" for a gauge
+    before: float | None = None  # value in the first run; None: unknown
+    after: float | None = None  # value in the second run; None: unknown
+    change: float | None = None  # relative to `before`; for a time category, relative to the step time of the first run
+    half_width: float | None = None  # half the width of the confidence interval of `change`; None: unknown
+    result: Result = msgspec.field(name="verdict", default="unknown")
     reason: str = ""  # why it is "unknown"
 
 
@@ -59,16 +65,18 @@ def compare(before: Series, after: Series) -> list[Change]:
     if isinstance(blocks, Unknown):
         first, second = (fmean(run.seconds) if run.seconds else None for run in (before, after))
         change = second / first - 1 if first and second else None
-        return [Change(STEP_SECONDS, "s", first, second, change, None, "unknown", blocks.reason)]
-    step = _change(STEP_SECONDS, before, after, blocks, _seconds, _seconds)
+        return [Change(STEP_SECONDS, "s", first, second, change, reason=blocks.reason)]
+    step = _change(STEP_SECONDS, before, after, blocks, _seconds)
     rates = []
     if sum(before.samples or ()) and sum(after.samples or ()):
-        rates.append(_change(SAMPLES, before, after, blocks, _rate, _rate, more_is_slower=False))
+        rates.append(_change(SAMPLES, before, after, blocks, _rate, more_is_slower=False))
         if before.world_size != after.world_size:
-            rates.append(_change(PER_RANK, before, after, blocks, _rate_per_rank, _rate_per_rank, more_is_slower=False))
+            rates.append(_change(PER_RANK, before, after, blocks, _rate_per_rank, more_is_slower=False))
     min_change = MIN_CATEGORY_CHANGE if step.result in ("slower", "faster") else MIN_CHANGE
     names = sorted({*before.causes, *after.causes}) if before.causes and after.causes else ()
-    categories = [_change(name, before, after, blocks, _seconds_in(name), _seconds, min_change) for name in names]
+    categories = [
+        _change(name, before, after, blocks, _seconds_in(name), min_change, reference=_seconds) for name in names
+    ]
     return [step, *rates, *sorted(categories, key=lambda change: -abs(change.change or 0.0))]
 
 
@@ -125,21 +133,21 @@ def _change(
     after: Series,
     blocks: Blocks,
     quantity: Quantity,
-    reference: Quantity,
     min_change: float = MIN_CHANGE,
+    reference: Quantity | None = None,
     more_is_slower: bool = True,
 ) -> Change:
-    """Return the change of a quantity, relative to the mean of `reference` in the first run."""
+    """Return the change of a quantity, relative to the mean of `reference` (None: of itself) in the first run."""
     first = [quantity(before, steps) for steps, _ in blocks]
     second = [quantity(after, steps) for _, steps in blocks]
-    base = fmean(reference(before, steps) for steps, _ in blocks)
+    base = fmean((reference or quantity)(before, steps) for steps, _ in blocks)
     unit = "s" if more_is_slower else "/s"
     if base == 0:
-        return Change(name, unit, fmean(first), fmean(second), None, None, "unknown", "its mean is 0 in the first run")
+        return Change(name, unit, fmean(first), fmean(second), reason="its mean is 0 in the first run")
     changes = [(b - a) / base for a, b in zip(first, second, strict=True)]
     change = fmean(changes)
     half_width = half_width_of(changes)
-    result = "alike"
+    result: Result = "alike"
     reason = ""
     if abs(change) >= min_change and abs(change) > half_width:
         result = "slower" if (change > 0) == more_is_slower else "faster"

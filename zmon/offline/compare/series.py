@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from statistics import median_low
 
@@ -16,6 +16,8 @@ from zmon.job.alignment import align
 from zmon.job.efficiency import step_categories
 from zmon.offline.analyze.rows import StepTable
 from zmon.schema.aligned_step import sent_bytes_by_op
+
+Points = Sequence[tuple[int, float]]  # samples so far (steps, if no samples are known), and the value of a gauge
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Series:
     seconds: Sequence[float]
     causes: Mapping[str, Sequence[float]]  # seconds by time category; empty: unknown
     samples: Sequence[int] | None  # summed over all ranks; None: some rank does not report them
-    gauges: dict[str, Sequence[tuple[int, float]]] = field(default_factory=dict)  # samples (or steps) so far, value
-    caveats: Sequence[str] = field(default=())
+    gauges: Mapping[str, Points] = field(default_factory=dict)
+    caveats: Sequence[str] = ()
     sent_bytes: Mapping[str, float] = field(default_factory=dict)  # by op, per rank and step
 
     @property
@@ -54,7 +56,7 @@ def series(name: str, log: StepTable) -> Series:
         caveats.append(f"the log is long: only one step of {log.every} was read")
     if len(attempts) > 1:
         caveats.append(f"the job was launched {len(attempts)} times; attempt {longest.attempt} is used, the longest")
-    return Series(**{**vars(longest), "caveats": (*caveats, *longest.caveats)})
+    return replace(longest, caveats=(*caveats, *longest.caveats))
 
 
 def _attempt(name: str, log: StepTable, attempt: int) -> Series:
@@ -104,11 +106,9 @@ def _samples_so_far(complete: Sequence[int], samples: Sequence[int] | None) -> S
     return [*accumulate(spans)]
 
 
-def _gauges(
-    log: StepTable, attempt: int, complete: Sequence[int], totals: Sequence[int]
-) -> dict[str, Sequence[tuple[int, float]]]:
+def _gauges(log: StepTable, attempt: int, complete: Sequence[int], totals: Sequence[int]) -> dict[str, Points]:
     """Return the values that the job reported, such as its loss, each from the lowest rank that reports it."""
-    gauges: dict[str, Sequence[tuple[int, float]]] = {}
+    gauges: dict[str, Points] = {}
     for key in sorted(key for key in log.reported if key[0] == attempt):
         reported = log.reported[key]
         for name in sorted({name for values in reported.values() for name in values} - gauges.keys()):

@@ -22,17 +22,17 @@ from zmon.schema.steps import START, STEP, Steps
 from zmon.steplog import FOLDER, RunSteps, read_runs
 from zmon.steplog.format import Run
 
-_RANGE = re.compile(r"(.+)@([^@/]*)\.\.([^@/]*)")
+_RANGE = re.compile(r"(?P<name>.+)@(?P<begin>[^@/]*)\.\.(?P<end>[^@/]*)")
 _SUFFIXES = (".parquet", ".jsonl", ".json", ".ndjson")
 
 
 def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
     """Return the steps of a source, of `job` if it has several. Raises UsageError if there are none."""
     match = _RANGE.fullmatch(source)
-    log = _read(match[1] if match else source, data_dir, job)
+    log = _read(match["name"] if match else source, data_dir, job)
     if match:
         numbers = [step for steps in log.steps.values() for step in steps.column(STEP)]
-        in_range = _range_test(source, match[2], match[3])
+        in_range = _range_test(source, match["begin"], match["end"])
         chosen = {key: steps.select(in_range(steps)) for key, steps in log.steps.items()}
         log.steps = {key: steps for key, steps in chosen.items() if steps.num_rows}
         for key, reported in log.reported.items():
@@ -50,9 +50,8 @@ def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
         if not files:
-            raise UsageError(
-                f"no steps in {path}", "the directory has no .parquet or .jsonl file", "Write them with zmon steps"
-            )
+            why = "the directory has no .parquet or .jsonl file"
+            raise UsageError(f"no steps in {path}", why, "Write them with zmon steps")
         return read(files, job)
     return read([path], job) if path.suffix in _SUFFIXES or path.exists() else read_log(name, data_dir / FOLDER)
 
@@ -87,10 +86,7 @@ def read_log(job: str, folder: Path) -> StepTable:
 
 
 def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
-    """Return a number for the launch of each run.
-
-    It is the attempt, unless the job was launched several times with the same attempt.
-    """
+    """Return a number for the launch of each run: the attempt, unless several launches have the same attempt."""
     repeats: dict[str, int] = {}  # run uid → number of launches before it with the same attempt
     for attempt in {run.run.attempt for run in runs}:
         of_attempt = sorted((run.run for run in runs if run.run.attempt == attempt), key=lambda run: run.start)

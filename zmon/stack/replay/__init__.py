@@ -26,13 +26,12 @@ class RecordedReport(msgspec.Struct, frozen=True):
     """The report of one agent at one time; `at` is in seconds since the beginning of the recording."""
 
     at: float
-    # With every step that ended since the report before. None: the agent did not answer.
-    report: AgentReport | None
+    report: AgentReport | None  # with the steps that ended since the report before; None: the agent did not answer
     suspects: Sequence[Suspicion] = ()
 
 
 class RecordedEvidence(msgspec.Struct, frozen=True):
-    """The evidence about one rank, as its agent gave it at one time."""
+    """The evidence about one rank, as its agent gave it `at` seconds after the beginning of the recording."""
 
     at: float
     evidence: RankEvidence
@@ -59,9 +58,9 @@ class Recording(msgspec.Struct, frozen=True):
     title: str  # one sentence about what happened
     job_id: str
     began: float  # unix seconds
-    fault: float  # seconds since its beginning
+    fault: float  # seconds since its beginning, as `ends` and `repeats_from`
     ends: float
-    repeats_from: float  # all ranks have done the same number of steps from here to the end
+    repeats_from: float  # what repeats begins here; until the end, all ranks do the same number of steps
     hosts: Sequence[HostRecording]
     history: Sequence[PastSeries] = ()
 

@@ -1,7 +1,7 @@
 """A recorded agent over HTTP: it answers hub and Prometheus as the agent of its host did, or not at all.
 
 `python -m zmon.stack.replay.agent NAME BEGIN PORT …` plays the agents of a recording until a signal, with a port for
-each host. BEGIN is the unix time at which the recording begins; it may have begun before.
+each host. BEGIN is the unix time of the beginning of the recording; it may be in the past.
 """
 
 from __future__ import annotations
@@ -29,26 +29,27 @@ from zmon.stack.replay.host import RecordedHost
 from zmon.web.server import Refusal, application, route
 
 _SUSPECTS_SECONDS = 0.1  # as often as an agent looks at the boxes
-_MAX_WAIT_SECONDS = 60.0
+_MAX_WAIT_SECONDS = 60.0  # of a request for suspects
+_SHUTDOWN_SECONDS = 0.5  # for requests that are being answered
 
 
 class ReplayedAgent:
-    """The agent of one host of a recording, which began to be played at the unix time `begin`."""
+    """The agent of one host of a recording, which begins to be played at the unix time `begin`."""
 
     def __init__(self, host: RecordedHost, begin: float) -> None:
         self._host, self._begin = host, begin
-        self._later = begin - host.recording.began
+        self._shift_seconds = begin - host.recording.began
         self._suspects = CurrentSuspects()
         self._process = psutil.Process()
 
     @property
     def _at(self) -> float:
-        """The seconds since the beginning of the recording."""
+        """The seconds since the recording began to be played."""
         return time.time() - self._begin
 
     async def snapshot(self, request: api.SnapshotRequest) -> AgentReport:
         """Answer with what the agent reported then."""
-        report = self._host.report(self._at, self._later, request)
+        report = self._host.report(self._at, self._shift_seconds, request)
         return await _silence() if report is None else report
 
     async def suspects(self, request: api.SuspectsRequest) -> api.Suspects:
@@ -60,14 +61,15 @@ class ReplayedAgent:
         """Answer with the evidence about one rank that was recorded last."""
         if self._is_silent:
             return await _silence()
-        answer = self._host.evidence(self._at, self._later, int(request.rank) if request.rank.isdecimal() else -1)
+        rank = int(request.rank) if request.rank.isdecimal() else -1
+        answer = self._host.evidence(self._at, self._shift_seconds, rank)
         if answer is None:
             raise Refusal(404, f"no evidence about rank {request.rank} was recorded")
         return answer
 
     async def health(self, request: api.AgentHealthRequest) -> api.AgentHealth:
         """Answer that the recording is played, and with the state of the sources then, also for a host that is lost."""
-        report = self._host.report(self._at, self._later, api.SnapshotRequest())
+        report = self._host.report(self._at, self._shift_seconds, api.SnapshotRequest())
         return api.AgentHealth(True, self._host.host.host, [], report.sources if report else ())
 
     async def get_metrics(self, request: web.Request) -> web.Response:
@@ -123,7 +125,9 @@ async def play(name: str, begin: float, ports: Sequence[int]) -> None:
     runners = []
     for host, port in zip(recording.hosts, ports, strict=True):
         agent = ReplayedAgent(RecordedHost(recording, host), begin)
-        runners.append(web.AppRunner(agent.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.5))
+        runners.append(
+            web.AppRunner(agent.app(), access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_SECONDS)
+        )
         await runners[-1].setup()
         await web.TCPSite(runners[-1], LOOPBACK, port, reuse_address=True).start()
     await stop.wait()

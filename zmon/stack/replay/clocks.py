@@ -17,6 +17,7 @@ from zmon.schema import host
 from zmon.schema.api import RankEvidence, Suspicion
 from zmon.schema.api.agent import AgentReport, UnreadRank
 from zmon.schema.flight import FlightRecord, PendingCollective
+from zmon.schema.measures import ns
 from zmon.schema.plan import Plan
 from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.standing import ProcessWork
@@ -24,9 +25,9 @@ from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
 from zmon.schema.thresholds import Threshold
 
 T = TypeVar("T")
-# date: unix seconds. count: it only rises, as the clock of a host does. age: up to now. value: anything else.
+# date: unix seconds. count: only increases, as the clock of a host does. age: seconds since an event. value: the rest.
 Kind = Literal["date", "count", "age", "value"]
-# Every field that has a number, by its kind. A test finds those that are missing here.
+# Every field that has a number, by its kind. A test finds fields that are missing here.
 KINDS: Mapping[type, Mapping[Kind, str]] = {
     AgentReport: {"date": "time", "count": "monotonic", "value": "cursor num_left_out schema"},
     RankState: {
@@ -85,16 +86,16 @@ KINDS: Mapping[type, Mapping[Kind, str]] = {
 _KIND: Mapping[type, Mapping[str, Kind]] = {
     cls: {name: kind for kind, names in kinds.items() for name in names.split()} for cls, kinds in KINDS.items()
 }
-_GREW_RATIO = 0.9  # an age that grew by this share of the time grew all the time; what is younger began anew
+_GREW_RATIO = 0.9  # an age that grew by this share of a round grew all the time; else its event came again in the round
 
 
 @dataclass(frozen=True)
 class Loop:
-    """The part of a recording that is played again: the answers at its start and its end, and how often it ended."""
+    """The part of a recording that is played again, or one field or item of it."""
 
-    first: Any
-    last: Any
-    rounds: int
+    first: Any  # the answer at its start
+    last: Any  # the answer at its end
+    rounds: int  # how many rounds have begun, at least one
     seconds: float  # of one round
 
     def of_field(self, name: str) -> Loop:
@@ -103,7 +104,7 @@ class Loop:
     def of_item(self, key: Any) -> Loop:
         return dataclasses.replace(self, first=_item(self.first, key), last=_item(self.last, key))
 
-    def rise(self, kind: Kind) -> float:
+    def increase(self, kind: Kind) -> float:
         """Return the increase of a number in all rounds; 0 if it is unknown."""
         first, last = self.first, self.last
         if not isinstance(first, int | float) or not isinstance(last, int | float) or last < first:
@@ -114,30 +115,30 @@ class Loop:
 
 
 def move(value: T, seconds: float, loop: Loop | None = None) -> T:
-    """Return an answer with all dates later by `seconds`, and as it is after the rounds of the loop."""
+    """Return an answer with all dates later by `seconds`. With a loop, counts and ages continue after its rounds."""
     if isinstance(value, Steps):
         return value  # they have the clock of their host: see `later_steps`
     if isinstance(value, dict):
         return cast(T, {key: move(item, seconds, loop and loop.of_item(key)) for key, item in value.items()})
     if isinstance(value, tuple | list):
-        items = [move(item, seconds, loop and loop.of_item(place)) for place, item in enumerate(value)]
+        items = [move(item, seconds, loop and loop.of_item(index)) for index, item in enumerate(value)]
         return type(value)(items)
     names = _fields(value)
     if not names:
         return value
     kinds = _KIND.get(type(value), {})
-    changes = {}
+    fields = {}
     for name in names:
-        old, part = getattr(value, name), loop and loop.of_field(name)
+        old, field_loop = getattr(value, name), loop and loop.of_field(name)
         kind = kinds.get(name)
-        changes[name] = move(old, seconds, part) if kind is None else _move_number(old, kind, seconds, part)
-    return type(value)(**changes)
+        fields[name] = move(old, seconds, field_loop) if kind is None else _move_number(old, kind, seconds, field_loop)
+    return type(value)(**fields)
 
 
 def later_steps(steps: Steps, num_steps: int, seconds: float, sent_bytes: int) -> Steps:
-    """Return steps that are later by so many steps, and so many seconds of their host's clock."""
-    later = {STEP: num_steps, START: round(seconds * 1e9), SAME_SIZE_SENT: sent_bytes}
-    columns = {name: (low + later.get(name, 0), data) for name, (low, data) in steps.columns.items()}
+    """Return steps as they are after so many more steps, seconds of their host's clock, and sent bytes."""
+    increases = {STEP: num_steps, START: ns(seconds), SAME_SIZE_SENT: sent_bytes}
+    columns = {name: (low + increases.get(name, 0), data) for name, (low, data) in steps.columns.items()}
     return dataclasses.replace(steps, columns=columns)
 
 
@@ -153,7 +154,7 @@ def _move_number(value: Any, kind: Kind, seconds: float, loop: Loop | None) -> A
         return {key: _move_number(item, kind, seconds, loop and loop.of_item(key)) for key, item in value.items()}
     if kind == "value" or not isinstance(value, int | float):
         return value
-    return value + (seconds if kind == "date" else 0) + (loop.rise(kind) if loop else 0)
+    return value + (seconds if kind == "date" else 0) + (loop.increase(kind) if loop else 0)
 
 
 def _item(items: Any, key: Any) -> Any:

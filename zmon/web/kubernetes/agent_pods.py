@@ -89,10 +89,10 @@ def agent_url(pod: Pod, scheme: str, port: int | None) -> str | None:
     address = pod.status.pod_ip or (pod.status.host_ip if pod.spec.host_network else "")
     if not address or pod.has_ended:
         return None
-    return f"{scheme}://{host_in_url(address)}:{port or _declared(pod.spec.containers) or AGENT_PORT}"
+    return f"{scheme}://{host_in_url(address)}:{port or _declared_port(pod.spec.containers) or AGENT_PORT}"
 
 
-def _declared(containers: Sequence[Container]) -> int | None:
+def _declared_port(containers: Sequence[Container]) -> int | None:
     """Return the port that a pod declares for its agent."""
     ports = {port.name: port.container_port for container in containers for port in container.ports}
     return next((ports[name] for name in _PORT_NAMES if name in ports), None)

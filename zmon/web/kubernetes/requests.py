@@ -27,11 +27,11 @@ T = TypeVar("T")
 ANSWER_SECONDS = 10.0  # time limit of a list, and of the first byte of a watch
 WATCH_SECONDS = 60  # the API server closes a watch after this time, so a connection that is dead is noticed soon
 _LATE_SECONDS = 10.0  # a watch may be closed this long after its end
-_PAGE = 250  # objects; a pod has 5 to 20 KB
+_PAGE_OBJECTS = 250  # in one answer to a list; a pod has 5 to 20 KB
 _MAX_REFUSAL_BYTES = 1 << 16
 _MAX_LINE_BYTES = 4 << 20  # an object has 1.5 MiB at most, the limit of etcd
 _PART_BYTES = 1 << 16
-_MAX_MESSAGE = 300  # letters of the API server's own message
+_MAX_MESSAGE_LETTERS = 300  # of the API server's own message
 _CERTIFICATES = "Check ca.crt of the service account and the certificate of the API server"
 
 
@@ -120,25 +120,25 @@ async def list_objects(
     session: aiohttp.ClientSession,
     server: str,
     resource: Resource,
-    kind: type[T],
+    object_type: type[T],
     selector: str = "",
     fields: str = "",
     version: str = "",
 ) -> ObjectList[T]:
     """Return all objects whose labels and fields match. Raises Forbidden, NotServed, Gone or Unreachable.
 
-    `version` "0": as the API server has them in memory, some seconds old at times. That spares etcd, which for the
-    newest objects is read as a whole: fields are compared afterwards.
+    `version` "0": those that the API server has in memory, which may be some seconds old. For the newest ones (""), it
+    reads all objects from etcd, and compares fields afterwards.
     """
     url = server + resource.path
     objects: list[T] = []
-    query = _query(labelSelector=selector, fieldSelector=fields, resourceVersion=version, limit=str(_PAGE))
+    query = _query(labelSelector=selector, fieldSelector=fields, resourceVersion=version, limit=str(_PAGE_OBJECTS))
     while True:
         with unreachable(url, ANSWER_SECONDS):
             async with asyncio.timeout(ANSWER_SECONDS), await _open(session, server, resource, "list", query) as answer:
                 body = await read(answer, url, MAX_ANSWER_BYTES)
         page = _decoded(body, _List, url)
-        objects += [_decoded(item, kind, url) for item in page.items or ()]
+        objects += [_decoded(item, object_type, url) for item in page.items or ()]
         if not page.metadata.continue_:
             return ObjectList(tuple(objects), page.metadata.resource_version)
         query["continue"] = page.metadata.continue_
@@ -147,11 +147,11 @@ async def list_objects(
 
 @contextlib.asynccontextmanager
 async def watching(
-    session: aiohttp.ClientSession, server: str, resource: Resource, kind: type[T], selector: str, version: str
+    session: aiohttp.ClientSession, server: str, resource: Resource, object_type: type[T], selector: str, version: str
 ) -> AsyncIterator[AsyncIterator[ObjectChange[T]]]:
     """Watch objects whose labels match from a version on, and yield the changes once the API server has agreed.
 
-    The changes end when the API server closes the watch, or when the connection breaks; both is normal. Raises
+    The changes end when the API server closes the watch, or when the connection breaks; both are normal. Raises
     Forbidden, NotServed, Gone or Unreachable, also while the changes are read.
     """
     query = _query(
@@ -162,7 +162,7 @@ async def watching(
         timeoutSeconds=str(WATCH_SECONDS),
     )
     async with await _open(session, server, resource, "watch", query) as answer:
-        yield _changes(answer, resource, kind, server + resource.path)
+        yield _changes(answer, resource, object_type, server + resource.path)
 
 
 async def _open(
@@ -188,19 +188,19 @@ async def _open(
 def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
     """Return the error of a status. The message is by the API server, whose certificate has been verified."""
     what = f"cannot {verb} {resource.place}"
-    cause = f"{message[:_MAX_MESSAGE] or 'no reason given'} ({status})"
+    cause = f"{message[:_MAX_MESSAGE_LETTERS] or 'no reason given'} ({status})"
     if status == 400:
         return Unreachable(what, cause, "Correct the selector")
     if status == 401:
         return Unreachable(what, cause, "The API server does not accept the token; it is read again for each request")
     if status == 403:
         return Forbidden(what, cause, resource.next_step)
-    kind = {404: NotServed, 410: Gone}.get(status, Unreachable)
-    return kind(what, cause)
+    error_class = {404: NotServed, 410: Gone}.get(status, Unreachable)
+    return error_class(what, cause)
 
 
 async def _changes(
-    response: aiohttp.ClientResponse, resource: Resource, kind: type[T], url: str
+    response: aiohttp.ClientResponse, resource: Resource, object_type: type[T], url: str
 ) -> AsyncIterator[ObjectChange[T]]:
     async for line in _lines(response.content, url):
         event = _decoded(line, _Event, url)
@@ -208,7 +208,7 @@ async def _changes(
             status = _decoded(event.object, _Status, url)
             raise _refused(resource, "watch", status.code, status.message)
         version = _decoded(event.object, _Versioned, url).metadata.resource_version
-        changed = None if event.type == "BOOKMARK" else _decoded(event.object, kind, url)
+        changed = None if event.type == "BOOKMARK" else _decoded(event.object, object_type, url)
         yield ObjectChange(event.type, version, changed)
 
 
@@ -228,8 +228,8 @@ def _query(**parameters: str) -> dict[str, str]:
     return {name: value for name, value in parameters.items() if value}
 
 
-def _decoded(body: bytes | msgspec.Raw, kind: type[T], url: str) -> T:
+def _decoded(body: bytes | msgspec.Raw, wanted: type[T], url: str) -> T:
     try:
-        return decode(bytes(body), kind)
+        return decode(bytes(body), wanted)
     except Undecodable as error:
         raise Unreachable(f"cannot understand the answer of {url}", str(error)) from error

@@ -37,10 +37,7 @@ class TraceFiles:
 
 
 def choose(paths: Sequence[Path], wanted: Format | None = None) -> TraceFiles:
-    """Return the files of the wanted format, or of the one that their content shows. Raises UsageError.
-
-    In a directory, files of another kind are left out.
-    """
+    """Return the files of the wanted format, or of the one that their content shows. Raises UsageError."""
     given = [path for path in paths if not path.is_dir()]
     inside = [file for path in paths if path.is_dir() for file in _files_in(path)]
     if len(given) + len(inside) > MAX_FILES:

@@ -115,9 +115,8 @@ def read(paths: Sequence[Path]) -> Dumps:
             continue
         rank = int(match[1])
         if rank in origin:
-            raise UsageError(
-                f"{origin[rank]} and {path} are of the same rank", "", "Analyze one set of dumps at a time"
-            )
+            what = f"{origin[rank]} and {path} are of the same rank"
+            raise UsageError(what, "", "Analyze one set of dumps at a time")
         origin[rank] = path
         try:
             dumps.ranks[rank] = _dump(rank, _read(path))
@@ -132,7 +131,7 @@ def is_dump(path: Path) -> bool:
     """Return True if the file begins like a pickle, or is JSON of a flight record."""
     with path.open("rb") as file:
         begin = file.read(2)
-        if len(begin) == 2 and begin[0] == 0x80 and begin[1] <= pickle.HIGHEST_PROTOCOL:
+        if len(begin) == 2 and begin[:1] == pickle.PROTO and begin[1] <= pickle.HIGHEST_PROTOCOL:
             return True
         if begin[:1] != b"{":
             return False

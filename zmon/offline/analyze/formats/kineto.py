@@ -39,7 +39,9 @@ class _Job(msgspec.Struct):
 
 
 class _Trace(msgspec.Struct):
-    traceEvents: list[TraceEvent]  # the name in the file
+    """A trace. The fields have the names of the file."""
+
+    traceEvents: list[TraceEvent]
     distributedInfo: _Job = msgspec.field(default_factory=_Job)
     host_name: str | None = None
 
@@ -51,7 +53,7 @@ def read(paths: Sequence[Path]) -> StepTable:
     sizes: Counter[int] = Counter()
     for path in paths:
         trace = _read(path)
-        rank = _rank(path, trace.distributedInfo, alone=len(paths) == 1)
+        rank = _rank(path, trace.distributedInfo, is_alone=len(paths) == 1)
         if rank in origin:
             raise UsageError(f"{origin[rank]} and {path} are of rank {rank}", "", "Analyze one trace of each rank")
         origin[rank] = path
@@ -101,15 +103,15 @@ def _read(path: Path) -> _Trace:
         raise UsageError(f"cannot read {path}", f"it is not a Chrome trace: {str(error)[:200]}") from error
 
 
-def _rank(path: Path, job: _Job, alone: bool) -> int:
-    """Return the rank of a trace, from the trace or else from the name of its file; `alone`: it is the only trace."""
+def _rank(path: Path, job: _Job, is_alone: bool) -> int:
+    """Return the rank of a trace, from the trace or else from the name of its file; `is_alone`: it is the only one."""
     if job.rank is not None and 0 <= job.rank < MAX_RANKS:
         return job.rank
     stem = path
     while stem.suffix in _SUFFIXES:
         stem = stem.with_suffix("")
     match = _RANK.search(stem.name)
-    if match is None and alone:
+    if match is None and is_alone:
         return 0
     if match is None:
         raise UsageError(f"{path} does not say its rank", "", "Name the files rank0.json, rank1.json, …")
@@ -159,10 +161,11 @@ def _seconds_of_parts(
     `exposed` has the ops that ran. Where parts overlap, loading counts first, then exposed communication, then the
     other phases. A phase without time has no column.
     """
-    first, *later_phases = _PHASES
-    columns = [f"phase_{first}", *(f"exposed_{op}" for op in exposed), *(f"phase_{name}" for name in later_phases)]
-    seconds = partition([phases[first], *exposed.values(), *(phases[name] for name in later_phases), [step]])
-    by_column = dict(zip([*columns, "phase_other"], seconds, strict=True))
+    loading, *later_phases = _PHASES
+    parts = {f"phase_{loading}": phases[loading], **{f"exposed_{op}": spans for op, spans in exposed.items()}}
+    parts |= {f"phase_{name}": phases[name] for name in later_phases}
+    parts["phase_other"] = [step]
+    by_column = dict(zip(parts, partition(parts.values()), strict=True))
     return {column: value for column, value in by_column.items() if value > 0 or column.startswith("exposed_")}
 
 

@@ -23,7 +23,7 @@ _US = 1e-6
 _MAX_NESTED = 8  # earlier operations of a thread that are looked at for the one that launched a kernel
 _MAX_NAME = 64  # letters of an op that zmon does not know
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
-_COLLECTIVE = re.compile(r"nccl[\w-]*:|c10d::")  # of any backend over NCCL
+_COLLECTIVE = re.compile(r"nccl[\w-]*:|c10d::")  # beginnings of the names of operations that run over NCCL
 _BACKWARD = "autograd::engine::evaluate_function"
 # The beginnings of names of events that issue communication or wait for it.
 _LAUNCHES = ("c10d::", "record_param_comms", "c10d_functional::", "_c10d_functional::")
@@ -31,7 +31,7 @@ _ITEM_BYTES = {
     "byte": 1, "char": 1, "bool": 1, "float8_e4m3fn": 1, "float8_e5m2": 1, "short": 2, "half": 2, "bfloat16": 2,
     "int": 4, "float": 4, "long": 8, "double": 8,
 }  # fmt: skip
-# A kernel that sends and receives runs an all-to-all, or point-to-point operations.
+# Names of operations and kernels without underscores. The kernel SendRecv runs an all-to-all, or sends and receives.
 _OP_WORDS = {"sendrecv": "send_recv", **{op.replace("_", ""): op for op in OPS}}
 
 Thread = int | float | str | None
@@ -78,7 +78,7 @@ class Parts:
     steps: dict[int, Interval] = field(default_factory=dict)
     device_steps: dict[int, Interval] = field(default_factory=dict)
     communication: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
-    working: list[Interval] = field(default_factory=list)  # hides communication
+    working: list[Interval] = field(default_factory=list)  # other work, which hides communication
     phases: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
     transfers: list[Transfer] = field(default_factory=list)
 
@@ -133,7 +133,7 @@ def _on_device(spans: Sequence[TraceEvent]) -> Parts:
 
 
 class _Launches:
-    """The moments at which the CPU launched kernels, and what it did then."""
+    """When the CPU launched each kernel, and the phases and operations of the CPU's threads."""
 
     def __init__(self, spans: Iterable[TraceEvent]) -> None:
         self._launched: dict[int | None, tuple[Thread, float]] = {}
@@ -177,7 +177,7 @@ class _Launches:
 
 
 def _mark(parts: Parts, event: TraceEvent) -> None:
-    """Add the event to its phase."""
+    """Add an event of the CPU to the steps if it marks one, or else to its phase."""
     name = event.name
     if match := _STEP.match(name):
         parts.steps[int(match[1])] = event.interval

@@ -100,15 +100,15 @@ def read(paths: Sequence[Path]) -> Trace:
 
 
 def _rows(paths: Iterable[Path], left_out: Counter[str]) -> Iterable[_Row]:
+    """Yield the rows that can be used, and count the others in `left_out`, by reason. Raises UsageError."""
     number = 0
     for path in paths:
         try:
             for raw in files.rows(path)[1]:
                 number += 1
                 if number > MAX_OPERATIONS:
-                    raise UsageError(
-                        f"{path} is too large", f"more than {MAX_OPERATIONS:,} operations", "Cut steps off"
-                    )
+                    why = f"it has more than {MAX_OPERATIONS:,} operations"
+                    raise UsageError(f"{path} is too large", why, "Remove some of its steps")
                 try:
                     row = msgspec.convert(raw, _Row)
                 except msgspec.ValidationError as error:
@@ -128,17 +128,15 @@ def _workers(rows: Iterable[_Row]) -> dict[int, Worker]:
     for row in rows:
         worker = workers.setdefault(row.rank, Worker(row.rank, row.stage, row.dp_rank))
         if (worker.stage, worker.data_rank) != (row.stage, row.dp_rank):
-            raise UsageError(
-                f"rank {row.rank} has two positions",
-                f"{worker.name} and dp{row.dp_rank}-stage{row.stage}",
-                "Analyze the traces of two jobs separately",
-            )
+            what, why = f"rank {row.rank} has two positions", f"{worker.name} and dp{row.dp_rank}-stage{row.stage}"
+            raise UsageError(what, why, "Analyze the traces of two jobs separately")
     return workers
 
 
 def _add_steps(table: StepTable, steps: Sequence[Sequence[_Row]], ranks: Mapping[int, int]) -> None:
+    """Add the steps to the table, one after the other. `ranks`: the job's number of a rank → that in the table."""
     start = 0.0  # the trace has no time between its steps
-    of_ranks: defaultdict[int, RankSteps] = defaultdict(RankSteps)
+    table_steps: defaultdict[int, RankSteps] = defaultdict(RankSteps)  # by rank
     for step, rows in enumerate(steps, 1):
         begin = min(row.start_ts for row in rows)
         duration = max(row.end for row in rows) - begin
@@ -147,9 +145,9 @@ def _add_steps(table: StepTable, steps: Sequence[Sequence[_Row]], ranks: Mapping
             by_rank[ranks[row.rank]].append(row)
         for rank, rank_rows in by_rank.items():
             if duration > 0:
-                of_ranks[rank].add(step, {START: ns(start), DURATION: ns(duration), **_numbers(rank_rows, duration)})
+                table_steps[rank].add(step, {START: ns(start), DURATION: ns(duration), **_numbers(rank_rows, duration)})
         start += duration
-    table.steps = {(0, rank): of_rank.steps(run_uid((0, rank))) for rank, of_rank in of_ranks.items()}
+    table.steps = {(0, rank): rank_steps.steps(run_uid((0, rank))) for rank, rank_steps in table_steps.items()}
 
 
 def _numbers(rows: Sequence[_Row], duration: float) -> dict[str, int]:
@@ -184,8 +182,8 @@ def _what_ifs(
     schedules = []
     for rows in steps:
         operations = [Operation(ranks[r.rank], r.optype, r.start_ts, r.end, _group(r, workers[r.rank])) for r in rows]
-        partners = Counter(o.group for o in operations if o.kind.endswith(("-send", "-recv")))
-        if any(number != 2 for number in partners.values()):  # a send and its receive
+        group_sizes = Counter(o.group for o in operations if o.kind.endswith(("-send", "-recv")))
+        if any(size != 2 for size in group_sizes.values()):  # a send and its receive
             raise ValueError("a send has no receive: stages in several chunks (interleaved) cannot be replayed")
         schedules.append(Schedule(operations))
     return report(schedules, numbered, PHASES)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 # An operation comes after another one if it starts at most this much before the other's end. Recorded ends and starts
@@ -67,10 +68,7 @@ class Schedule:
 
 
 def _before(operations: Sequence[Operation]) -> list[list[int]]:
-    """Return, for each operation, the operations that it follows on its rank.
-
-    An operation that follows indirectly, through another one, is left out.
-    """
+    """Return, for each operation, those that it follows on its rank directly, not through another one."""
     before: list[list[int]] = [[] for _ in operations]
     by_rank: defaultdict[int, list[int]] = defaultdict(list)
     for index, operation in enumerate(operations):
@@ -95,21 +93,10 @@ def _ordered(groups: list[list[int]], before: list[list[int]]) -> list[_Start]:
     """Return the starts of the groups in an order in which each comes after all that it follows. Raises ValueError."""
     group_of = {index: number for number, members in enumerate(groups) for index in members}
     follows = [tuple({earlier for index in members for earlier in before[index]}) for members in groups]
-    earlier_groups = [{group_of[operation] for operation in operations} for operations in follows]
-    num_waits_for = [len(numbers) for numbers in earlier_groups]  # earlier groups that have no place in the order yet
-    later_groups: defaultdict[int, set[int]] = defaultdict(set)
-    for number, earlier_numbers in enumerate(earlier_groups):
-        for earlier in earlier_numbers:
-            later_groups[earlier].add(number)
-    ready = [number for number, count in enumerate(num_waits_for) if not count]
-    order = []
-    while ready:
-        number = ready.pop()
-        order.append(_Start(tuple(groups[number]), follows[number]))
-        for later in later_groups[number]:
-            num_waits_for[later] -= 1
-            if not num_waits_for[later]:
-                ready.append(later)
-    if len(order) < len(groups):
-        raise ValueError(f"{len(groups) - len(order)} operations wait for each other")
-    return order
+    earlier_groups = {number: {group_of[index] for index in indices} for number, indices in enumerate(follows)}
+    try:
+        order = [*TopologicalSorter(earlier_groups).static_order()]
+    except CycleError as error:
+        _, cycle = error.args  # it ends with the group with which it begins
+        raise ValueError(f"{len(cycle) - 1} operations wait for each other") from None
+    return [_Start(tuple(groups[number]), follows[number]) for number in order]

@@ -8,7 +8,7 @@ transfers say nothing about the usual one. A worker is one rank of the trace.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from statistics import fmean, median
@@ -64,11 +64,11 @@ def report(schedules: Sequence[Schedule], workers: Mapping[int, Worker], computi
     """Return the what-ifs of these steps, at least one. `workers` has every rank of the operations."""
     usual = _usual_seconds(schedules, computing)
     seconds = fmean(schedule.replay(schedule.seconds) for schedule in schedules)
-    even_seconds = _replayed(schedules, usual, lambda rank: True)
+    even_seconds = _replayed(schedules, usual, workers)
+    gain = seconds - even_seconds
 
     def what_if(ranks: Collection[int], stage: int | None) -> WhatIf:
-        replayed = even_seconds if not ranks else _replayed(schedules, usual, lambda rank: rank in ranks)
-        gain = seconds - even_seconds
+        replayed = _replayed(schedules, usual, ranks) if ranks else even_seconds
         saved = seconds - replayed
         return WhatIf(tuple(sorted(ranks)), stage, replayed, saved, saved / gain if gain > 0 else None)
 
@@ -104,12 +104,12 @@ def _slowest_ranks(
     return set(sorted(beyond, key=lambda rank: (-beyond[rank], rank))[:number])
 
 
-def _replayed(schedules: Sequence[Schedule], usual: Mapping[str, float], replaced: Callable[[int], bool]) -> float:
-    """Return the mean step if the operations of the replaced ranks had their usual durations."""
+def _replayed(schedules: Sequence[Schedule], usual: Mapping[str, float], ranks: Collection[int]) -> float:
+    """Return the mean step if the operations of these ranks had their usual durations."""
     return fmean(
         schedule.replay(
             [
-                usual[operation.kind] if replaced(operation.rank) else seconds
+                usual[operation.kind] if operation.rank in ranks else seconds
                 for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True)
             ]
         )
@@ -122,24 +122,24 @@ def _recorded_seconds(schedule: Schedule) -> float:
     return ends - min(operation.start for operation in schedule.operations)
 
 
-def with_replayed_saving(finding: Finding, report: PipelineReport) -> Finding:
+def with_replayed_saving(finding: Finding, pipeline: PipelineReport) -> Finding:
     """Return the finding with the what-if of its ranks or of its stage; unchanged if the report has none."""
-    what_if = _what_if_of(finding, report)
+    what_if = _what_if_of(finding, pipeline)
     if what_if is None:
         return finding
-    saved = f"saves {what_if.saved_seconds:.3f} s of {report.seconds:.3f} s per step"
+    saved = f"saves {what_if.saved_seconds:.3f} s of {pipeline.seconds:.3f} s per step"
     return replace(
         finding,
         summary=f"{finding.summary}. A replay, in which stages wait for each other as recorded, {saved}",
         evidence=msgspec.structs.replace(
-            finding.evidence, step_seconds=report.seconds, saved_seconds=what_if.saved_seconds
+            finding.evidence, step_seconds=pipeline.seconds, saved_seconds=what_if.saved_seconds
         ),
     )
 
 
-def _what_if_of(finding: Finding, report: PipelineReport) -> WhatIf | None:
+def _what_if_of(finding: Finding, pipeline: PipelineReport) -> WhatIf | None:
     if finding.ranks:
-        return report.slowest if set(finding.ranks) == set(report.slowest.workers) else None
+        return pipeline.slowest if set(finding.ranks) == set(pipeline.slowest.workers) else None
     role = finding.evidence_of(ImbalanceEvidence).role
-    stage = next((what_if for what_if in report.stages if str(what_if.stage) == role), None)
-    return stage or (report.even if finding.cause.endswith("_jitter") else None)
+    stage = next((what_if for what_if in pipeline.stages if str(what_if.stage) == role), None)
+    return stage or (pipeline.even if finding.cause.endswith("_jitter") else None)
