@@ -12,7 +12,7 @@ from lab.simulator.observation import JOB, UNIX, SimulatedAgent, flight
 from lab.simulator.world import World
 from zmon.hub import Hub, HubConfig
 from zmon.hub.acts import Policy
-from zmon.hub.job_state import StandingObservation
+from zmon.hub.standing_observation import StandingObservation
 from zmon.job.timeline import snapshots
 from zmon.schema.act import Intent
 from zmon.schema.api.agent import AgentReport

@@ -5,10 +5,11 @@ from zmon.detectors import ALL
 from zmon.detectors.unread import Unread
 from zmon.format import plain
 from zmon.hub.agent_link import AgentLink
-from zmon.hub.api.rank_page import rank_rows
+from zmon.hub.api.rank_page import rank_page
 from zmon.hub.job_state import JobState
 from zmon.job.time_account import Account
 from zmon.job.timeline import snapshots, superseded
+from zmon.schema.api import RanksRequest
 from zmon.schema.limits import MAX_NAMED_MISSING, MAX_WORLD_SIZE
 from zmon.web.server import json_response
 
@@ -27,7 +28,7 @@ def judge(report, same):
         snapshot = JobState(uids, snapshot.world_size, Account(snapshot.job_id)).add(snapshot, [present])
         assert snapshot.world_size <= MAX_WORLD_SIZE
         assert len(snapshot.missing) <= MAX_NAMED_MISSING
-        json_response(rank_rows(snapshot))
+        json_response(rank_page(snapshot, (), RanksRequest(snapshot.job_id)))
         for detector in ALL:
             for finding in detector.detect(snapshot):
                 assert plain(finding.summary) == finding.summary

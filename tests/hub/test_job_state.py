@@ -8,7 +8,8 @@ from tests.build import JOB, flight, killed, pending, rank_state, snapshot
 from tests.detectors.stalls import STALL, inside, outside
 from tests.hub.fakes import FakeAgent, frozen, healthy, step_records, two_agents
 from zmon.detectors.coverage import Coverage
-from zmon.hub.job_state import JobState, StandingObservation
+from zmon.hub.job_state import JobState
+from zmon.hub.standing_observation import StandingObservation
 from zmon.job.time_account import Account
 from zmon.metrics import STEP_HISTOGRAM
 from zmon.schema.host import HostSample, HostWindow, TcpSample

@@ -1,7 +1,8 @@
 """The hub: the daemon of a cluster that asks the agents, runs the detectors and publishes findings.
 
-The hub makes a pass every second. It also keeps a long poll open to every agent. An agent that suspects a rank answers
-the poll, and the hub makes a pass at once. The hub keeps no history except the findings; Prometheus has the rest.
+The hub makes a pass, waits a second, and makes the next pass. It also keeps a long poll open to every agent. An agent
+that suspects a rank answers the poll, and the hub makes the next pass at once. The hub keeps no history except the
+findings; Prometheus has the rest.
 
 In the order of a pass: `agent_poller` asks the agents, and `agent_link` keeps the last answer of each. `judge` runs the
 detectors on each job, with what `job_state` keeps about its launch. `journal` opens and resolves findings,
@@ -25,7 +26,7 @@ from aiohttp import web
 
 from zmon.detectors.stall import Stall
 from zmon.detectors.unread import UNREAD
-from zmon.hub import job_agents, unread_jobs
+from zmon.hub import ended_jobs, ends, job_agents, unread_jobs
 from zmon.hub.acts import Intents
 from zmon.hub.agent_link import FORGET_SECONDS
 from zmon.hub.agent_poller import AgentPoller
@@ -35,8 +36,8 @@ from zmon.hub.api.view import view
 from zmon.hub.config import HubConfig
 from zmon.hub.discovery import Discovery
 from zmon.hub.end_recorder import EndRecorder
-from zmon.hub.ended_jobs import FOLDER, EndedJobs
-from zmon.hub.ends import FILE, Ends
+from zmon.hub.ended_jobs import EndedJobs
+from zmon.hub.ends import Ends
 from zmon.hub.incidents.collector import Incidents
 from zmon.hub.job_agents import JobAgents
 from zmon.hub.job_state import JobStates
@@ -52,7 +53,7 @@ from zmon.job.headline import with_headline
 from zmon.job.restarts import is_over
 from zmon.job.shared_ids import SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots, superseded
-from zmon.notify import FILE as NOTICES
+from zmon.notify import FILE as NOTICES_FILE
 from zmon.notify import Notifier
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
@@ -74,19 +75,19 @@ class Hub:
         self.discovery = Discovery(config.sources)
         self.journal = Journal(config.data_dir / "findings.jsonl")
         self.job_states = JobStates(config.data_dir)
-        self.ended_jobs = EndedJobs(config.data_dir / FOLDER)
-        self.ends = Ends(config.data_dir / FILE)
-        self.notifier = Notifier(config.recipients, config.data_dir / NOTICES) if config.recipients else None
+        self.ended_jobs = EndedJobs(config.data_dir / ended_jobs.FOLDER)
+        self.ends = Ends(config.data_dir / ends.FILE)
+        self.notifier = Notifier(config.recipients, config.data_dir / NOTICES_FILE) if config.recipients else None
         self.intents = Intents(config.policy, config.data_dir, self.links) if config.policy else None
         self.snapshots: tuple[Snapshot, ...] = ()
         self._views: list[JobView] | None = None  # None: not made since the last pass
         self.errors = PartErrors()
-        self.pass_seconds = 0.0
-        self.last_pass_time: float | None = None
+        self.pass_seconds = 0.0  # duration of the last pass
+        self.last_pass_time: float | None = None  # unix time of the last pass in which an agent answered
         self._shared_ids = SharedIds()
         self._job_agents = JobAgents(config.data_dir / job_agents.FOLDER)
         configured_stall = next((detector for detector in config.detectors if isinstance(detector, Stall)), None)
-        stall = configured_stall or Stall()
+        stall = configured_stall or Stall()  # evidence is gathered by its rules, also if this hub does not run it
         self._stall_evidence = EvidenceGatherer(config, self.links, self.journal, self.job_states, stall.stands_still)
         self._last_output = LastOutput(config, self.links)
         self._end_recorder = EndRecorder(
@@ -99,7 +100,7 @@ class Hub:
         self._free_memory = FreeMemory(trim_of_libc())
         self._started_at = time.monotonic()
         self._clock = WallClock()
-        self._passed_at = -math.inf  # monotonic seconds
+        self._passed_at = -math.inf  # monotonic seconds at the end of the last pass in which an agent answered
 
     @property
     def blind(self) -> bool:
@@ -107,7 +108,7 @@ class Hub:
         return not any(link.reachable for link in self.links)
 
     async def run_passes(self, session: aiohttp.ClientSession) -> None:
-        """Make a pass every interval, for ever. A report of a suspect starts the next pass at once."""
+        """Make passes for ever, and wait for the interval after each. A report of a suspect ends the wait at once."""
         while True:
             begin = time.monotonic()
             try:
@@ -118,15 +119,18 @@ class Hub:
             self._free_memory.give_back()
             limit_cycle_searches(sum(len(snapshot.ranks) for snapshot in self.snapshots))
             self.pass_seconds = time.monotonic() - begin
-            stalled = any(finding.is_stall for finding in self.journal.active())
-            alert = stalled or any(link.suspects for link in self.links)
-            self._agents.suspected.clear()
-            interval = self.config.alert_interval_seconds if alert else self.config.interval_seconds
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
-                    await self._agents.suspected.wait()
-            if alert:
-                await asyncio.sleep(self.config.alert_interval_seconds / 2)  # limits passes when suspects flicker
+            await self._wait_for_next_pass()
+
+    async def _wait_for_next_pass(self) -> None:
+        is_stalled = any(finding.is_stall for finding in self.journal.active())
+        is_alert = is_stalled or any(link.suspects for link in self.links)
+        self._agents.suspected.clear()
+        interval = self.config.alert_interval_seconds if is_alert else self.config.interval_seconds
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(interval):  # wait_for may lose a cancellation (gh-86296)
+                await self._agents.suspected.wait()
+        if is_alert:
+            await asyncio.sleep(self.config.alert_interval_seconds / 2)  # limits passes when suspects flicker
 
     def _complete_pass(self, session: aiohttp.ClientSession) -> None:
         """Judge the jobs by the agents' answers, gather evidence, act, and tell people."""
@@ -166,13 +170,13 @@ class Hub:
 
     def _notify(self, now: float) -> None:
         """Notify the recipients of the site of new ends, of acts, and of findings that opened or resolved."""
-        ends = self.ends.take_new()
-        acts = self.intents.take_new() if self.intents else []
-        self.incidents.record_acts(acts, now)
+        new_ends = self.ends.take_new()
+        new_acts = self.intents.take_new() if self.intents else []
+        self.incidents.record_acts(new_acts, now)
         if self.notifier is not None:
             labels = {snapshot.job_id: snapshot.reported_ranks[0].labels for snapshot in self.snapshots}
             jobs_over = {snapshot.job_id for snapshot in self.snapshots if is_over(snapshot)}
-            self.notifier.update(self.journal.active(), labels, jobs_over, ends, now, acts)
+            self.notifier.update(self.journal.active(), labels, jobs_over, new_ends, now, new_acts)
 
     @property
     def seconds_since_pass(self) -> float:
@@ -196,7 +200,8 @@ class Hub:
     def _forget_gone_jobs(self, now: float) -> None:
         """Resolve the findings of jobs that no agent reports, and forget these jobs.
 
-        Call it only if all agents are known. A job that none of those reports which may have it has been pruned.
+        Call it only if all agents are known. A job is gone if no agent reports it, and no agent that is still to answer
+        may have it.
         """
         reported = {snapshot.job_id for snapshot in self.snapshots}
         active = [finding for finding in self.journal.active() if finding.detector != UNREAD]
@@ -251,12 +256,12 @@ class Hub:
 
     async def _run(self, app: web.Application) -> AsyncIterator[None]:
         """Run the loops while the application is served, and end them after that."""
-        if self.config.http and self.config.http.credentials and self.config.max_agents > 1:
+        config = self.config
+        if config.http and config.http.credentials and config.max_agents > 1:
             log.warning(
                 "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
-                self.config.http.credentials,
+                config.http.credentials,
             )
-        config = self.config
         async with http_client.session(config.http, config.max_connections, socket=config.socket) as session:
             loops = (self.run_passes(session), self._agents.follow(self.discovery, session))
             tasks = [asyncio.create_task(loop) for loop in loops]

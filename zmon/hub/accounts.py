@@ -30,8 +30,8 @@ class Accounts(JsonFolder[Account]):
         super().__init__(
             folder,
             msgspec.json.Decoder(Account).decode,
-            "the time account of the job starts anew",
-            "the time accounts are kept in memory only",
+            if_unusable="the time account of the job starts anew",
+            if_unwritten="the time accounts are kept in memory only",
             clock=clock,
         )
         self._accounts: dict[str, Account] = {}

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from zmon.job import agent_reports
 from zmon.schema.api import SnapshotRequest, Suspicion
@@ -52,18 +52,18 @@ class AgentLink:
     def __init__(self, url: str, shard: Shard | None = None) -> None:
         self.url, self._shard = url, shard
         self.report: AgentReport | None = None
-        self.cursor: int | None = None  # None until the first answer: earlier steps are not requested
+        self.cursor: int | None = None  # the steps after it are requested next; None: no steps, as no answer has come
         self.suspects: tuple[Suspicion, ...] = ()
-        self.error: str | None = _NO_ANSWER
-        self.host_is_up = False  # the host refused the last request, because no agent listens there
-        self._restarts_until = -math.inf  # monotonic seconds
+        self.error: str | None = _NO_ANSWER  # why the last request failed; None: it was answered
+        self.host_is_up = False  # the agent does not answer, but its host refused the last request
+        self._restarts_until = -math.inf  # monotonic time until which an announced restart explains a silence
         self.is_target = True  # False once discovery no longer names it
         self._answered_at = self._steps_received_at = time.monotonic()
         self._delay = agent_reports.ReportDelay()
         self._host_window = _SampleWindow[HostSample](WINDOW_SECONDS, _SAMPLE_INTERVAL_SECONDS)
         self._tcp_window = _SampleWindow[TcpSample | None](TCP_WINDOW_SECONDS, _TCP_SAMPLE_INTERVAL_SECONDS)
         self._were_up: frozenset[str] = frozenset()  # devices that have worked at some time
-        self.resting = Resting()  # what the agent sent last about its ranks that seldom changes
+        self.resting = Resting()  # the part of packed reports that seldom changes, as the agent sent it last
         self.packed_from = -math.inf  # monotonic time; before it the hub requests JSON, afterwards packed reports
         self.plans_version = ""  # version of the plans that the agent sent last
         self._plans: dict[str, Plan] = {}
@@ -91,16 +91,16 @@ class AgentLink:
             return None
         return agent_reports.as_of_silence(self.report, self.silent_seconds)
 
-    def snapshot_request(self, every_seconds: float, about: int) -> SnapshotRequest:
-        """Return the next request for the agent's report.
+    def snapshot_request(self, step_interval_seconds: float, num_records: int) -> SnapshotRequest:
+        """Return the next request for the agent's report, with about this number of step records for each rank.
 
-        It asks for the steps since the last answer only every `every_seconds`: more frequent requests would return the
-        same time span, split into more records. `about`: the wanted number of records per rank.
+        Steps are requested at this interval. More frequent requests would return the same time span, split into more
+        records.
         """
-        is_due = time.monotonic() - self._steps_received_at >= every_seconds
+        is_due = time.monotonic() - self._steps_received_at >= step_interval_seconds
         return SnapshotRequest(
             since=self.cursor if is_due and self.cursor is not None else -1,
-            about=about,
+            about=num_records,
             plans=self.plans_version,
             known=self.resting.version,
             shard=str(self._shard or ""),
@@ -151,22 +151,29 @@ class AgentLink:
         """Record an answer. `with_steps`: the request asked for the steps since the cursor."""
         if self._shard is not None:
             report = agent_reports.of_shard(report, self._shard)
-        other_host = self.report is not None and self.report.host != report.host
-        if report.plans_version != self.plans_version:
-            self._plans, self.plans_version = report.plans, report.plans_version
-        previous, self._answered_at = self._answered_at, time.monotonic()
-        if self.report is not None and not other_host:
-            report = agent_reports.with_earlier_ends(report, self.report, self._answered_at - previous)
-        if self._plans is not report.plans and (self._plans or report.plans):
-            report = replace(report, plans=self._plans)
+        report = self._with_plans(report)
+        now = time.monotonic()
+        seconds_since_answer = now - self._answered_at
+        is_other_host = self.report is not None and self.report.host != report.host
+        if self.report is not None and not is_other_host:
+            report = agent_reports.with_earlier_ends(report, self.report, seconds_since_answer)
+        self._answered_at = now
         self.report, self.error, self.host_is_up, self.consecutive_failures = report, None, False, 0
         if with_steps or self.cursor is None:
-            self.cursor, self._steps_received_at = report.cursor, self._answered_at
-        if other_host:
+            self.cursor, self._steps_received_at = report.cursor, now
+        if is_other_host:
             self._delay.restart()
         if report.monotonic is not None:
-            self._delay.add(self._answered_at, report.monotonic)
-        self._add_sample(report.sample, restart=other_host or self._answered_at - previous > WINDOW_SECONDS)
+            self._delay.add(now, report.monotonic)
+        self._add_sample(report.sample, restart=is_other_host or seconds_since_answer > WINDOW_SECONDS)
+
+    def _with_plans(self, report: AgentReport) -> AgentReport:
+        """Return the report with the newest plans, which the agent sends only if they have changed."""
+        if report.plans_version != self.plans_version:
+            self._plans, self.plans_version = report.plans, report.plans_version
+        if self._plans is report.plans or not (self._plans or report.plans):
+            return report
+        return replace(report, plans=self._plans)
 
     def _add_sample(self, sample: HostSample, restart: bool) -> None:
         """Store a sample of the hardware to compare later ones with.
@@ -189,11 +196,10 @@ class AgentLink:
         if self.report is None or not self.reachable:
             return None
         taken_at, before = self._host_window.samples[0]
-        # A cgroup may appear after the window began, with its first rank. Then its counters are compared with its first
-        # sample.
+        # The first sample of each cgroup: a cgroup may appear after the window began, with its first rank.
         newest_first = [sample for _, sample in reversed(self._host_window.samples)]
-        groups = {group.path: group for sample in newest_first for group in sample.cgroups or ()}
-        before = replace(before, cgroups=tuple(groups.values()) or before.cgroups)
+        first_samples = {group.path: group for sample in newest_first for group in sample.cgroups or ()}
+        before = replace(before, cgroups=tuple(first_samples.values()) or before.cgroups)
         earlier_tcp = self._tcp_window.samples[0][1]
         seconds = self._answered_at - taken_at
         return HostWindow(self.report.host, seconds, before, self.report.sample, self._were_up, earlier_tcp)
@@ -211,18 +217,24 @@ class AgentLink:
         return row_of(AgentStatus, self.report, **link_fields) if self.report else AgentStatus(host=None, **link_fields)
 
 
-def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, tuple[AgentLink, str]]:
-    """Return the link whose agent reports each of these ranks, and the job id there, by run uid.
+class RankLink(NamedTuple):
+    """The link whose agent reports a rank."""
 
-    A host's name does not identify its agent, because two agents may report the same name. The hub may show the job
-    under another id than the agent. A rank whose agent was withdrawn is left out.
+    link: AgentLink
+    job_id: str  # at this agent; the hub may show the job under another id
+
+
+def links_of(links: Iterable[AgentLink], ranks: Iterable[RankState]) -> dict[str, RankLink]:
+    """Return the link of each of these ranks, by run uid. A rank whose agent was withdrawn is left out.
+
+    A host's name does not identify its agent, because two agents may report the same name.
     """
     wanted = {state.run_uid for state in ranks}
-    result: dict[str, tuple[AgentLink, str]] = {}
+    result: dict[str, RankLink] = {}
     for link in sorted(links, key=lambda link: link.reachable):  # agents that answer come last, and so replace others
         for state in link.report.ranks if link.report else ():
             if state.run_uid in wanted:
-                result[state.run_uid] = (link, state.job_id)
+                result[state.run_uid] = RankLink(link, state.job_id)
     return result
 
 

@@ -31,6 +31,7 @@ _RETRY_SECONDS = 0.5  # time until the next long poll to an agent that did not a
 _SHORTEST_POLL_SECONDS = 0.1  # an agent that answers each poll at once must not keep the hub busy
 _JSON_SECONDS = 60.0  # an agent whose packed report cannot be decoded is asked for JSON for this time
 _LATE_SECONDS = 5.0  # an answer may arrive this long after the end of a long poll
+_STEP_INTERVAL_RATIO = 0.9  # of the usual interval of passes: each usual pass requests steps, more frequent ones do not
 
 
 class AgentPoller:
@@ -40,7 +41,7 @@ class AgentPoller:
         self._config = config
         self.links: list[AgentLink] = []
         self._session: aiohttp.ClientSession | None = None
-        self._listeners: dict[AgentLink, asyncio.Task[None]] = {}
+        self._listeners: dict[AgentLink, asyncio.Task[None]] = {}  # the long polls
         self.suspected = asyncio.Event()  # set when an agent reports suspects; the hub clears it
         self._requests: dict[AgentLink, asyncio.Task[None]] = {}  # the requests that are not answered yet
         self.set_targets(config.agents)
@@ -67,9 +68,10 @@ class AgentPoller:
 
         def publish(targets: tuple[str, ...]) -> None:
             known, max_agents = {link.url for link in self.links}, self._config.max_agents
-            urls = sorted(dict.fromkeys((*self._config.agents, *targets)), key=lambda url: url not in known)
+            urls = dict.fromkeys((*self._config.agents, *targets))
+            known_first = sorted(urls, key=lambda url: url not in known)
             discovery.note_left_out(len(urls) - max_agents)
-            self.set_targets(urls[:max_agents])
+            self.set_targets(known_first[:max_agents])
 
         await discovery.run(session, publish)
 
@@ -107,7 +109,7 @@ class AgentPoller:
 
     async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
         config = self._config
-        request = link.snapshot_request(0.9 * config.interval_seconds, config.about_steps)
+        request = link.snapshot_request(_STEP_INTERVAL_RATIO * config.interval_seconds, config.about_steps)
         try:
             async with limit:
                 report = await self._report(session, link, request)
@@ -169,6 +171,6 @@ async def evidence_of(
     flights: bool = True,
 ) -> dict[int, RankEvidence | Unknown]:
     """Ask the agents for the evidence about these ranks. A rank whose agent was withdrawn is left out."""
-    owners = links_of(links, ranks)
-    targets = [(r, owners[r.run_uid][0].url) for r in ranks if r.run_uid in owners]
+    links_by_uid = links_of(links, ranks)
+    targets = [(r, links_by_uid[r.run_uid].link.url) for r in ranks if r.run_uid in links_by_uid]
     return await client.evidence(session, targets, stacks, config.evidence_seconds, config.max_requests, flights)

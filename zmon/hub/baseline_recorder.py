@@ -28,7 +28,8 @@ from zmon.schema.unknown import Unknown
 
 log = logging.getLogger("zmon.hub")
 
-_INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")
+_INVALID_CHARACTER = re.compile(r"[^A-Za-z0-9._-]")  # in the name of a curve, which is also the name of its file
+_MAX_NAME = 64  # characters
 _MIN_GAIN_RATIO = 0.01  # a baseline is replaced only if the rate grows by more; less is not worth a write
 
 
@@ -59,7 +60,7 @@ class BaselineRecorder:
             return
         name, ranks = curve_name(snapshot), snapshot.world_size
         recorded = self._baselines.curve(name).points_of_size(ranks, baseline.samples)
-        rate = baseline.samples / ranks / baseline.seconds
+        rate = baseline.samples / ranks / baseline.seconds  # samples per second and rank
         if any(p.by == ON_PURPOSE or rate < (1 + _MIN_GAIN_RATIO) * p.rate for p in recorded):
             return
         steps = _with_samples(snapshot.steps, baseline.samples)
@@ -162,7 +163,8 @@ def size_now(snapshot: Snapshot, state: str) -> tuple[JobSize, float] | Unknown:
 def curve_name(snapshot: Snapshot) -> str:
     """Return the name under which the job's baseline is recorded: its label `name`, else its program and user.
 
-    Two runs of one script with other arguments may train other models, so a run is compared with equal commands only.
+    A job whose program is unknown has its id as name. The program includes the arguments: with other arguments, one
+    script may train another model.
     """
     lead = snapshot.reported_ranks[0]
     return _label(lead) or (f"u{lead.owner or 0}.{lead.program}" if lead.program else snapshot.job_id)
@@ -176,7 +178,8 @@ def pauses_name(snapshot: Snapshot) -> str:
 
 
 def _label(lead: RankState) -> str:
-    label = _INVALID_CHARACTER.sub("_", lead.labels.get(NAME, ""))[:64]
+    """Return the job's label `name` as the name of a file; empty if it is not set or cannot be one."""
+    label = _INVALID_CHARACTER.sub("_", lead.labels.get(NAME, ""))[:_MAX_NAME]
     return label if JOB_ID.fullmatch(label) else ""
 
 

@@ -28,7 +28,7 @@ class BaselineStore(JsonFolder[_File]):
     """The curves in one folder, by name."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, _decode, "jobs of that name have no recorded baseline", sync=True)
+        super().__init__(folder, _decode, if_unusable="jobs of that name have no recorded baseline", sync=True)
 
     def curve(self, name: str) -> ScalingCurve:
         """Return the curve of the jobs of that name; without points if nothing is recorded or the file is unusable."""

@@ -31,7 +31,7 @@ class CulpritHold:
     def __init__(self) -> None:
         self._candidates: dict[str, _Candidates] = {}
 
-    def admits(self, current: Finding, later: Finding, now: float) -> bool:
+    def record(self, current: Finding, later: Finding, now: float) -> bool:
         """Record a later report, and return True if its culprits may be published.
 
         Culprits may be published if they are the same as before, if none is published yet, or after 3 s of reports.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from zmon.detectors import Detector
@@ -22,54 +23,48 @@ from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
 
 
+@dataclass(frozen=True)
 class EndRecorder:
     """The recorder of one hub."""
 
-    def __init__(
-        self,
-        ended_jobs: EndedJobs,
-        ends: Ends,
-        journal: Journal,
-        job_states: JobStates,
-        last_output: LastOutput,
-        intents: Intents | None,
-        stall: Detector | None,
-        errors: PartErrors,
-    ) -> None:
-        """`stall`: the detector that tells which fault ended a launch; None: the hub has none."""
-        self._ended_jobs, self._ends = ended_jobs, ends
-        self._journal, self._job_states = journal, job_states
-        self._last_output, self._intents = last_output, intents
-        self._stall, self._errors = stall, errors
+    ended_jobs: EndedJobs
+    ends: Ends
+    journal: Journal
+    job_states: JobStates
+    last_output: LastOutput
+    intents: Intents | None  # None: the site allows no acts
+    stall: Detector | None  # the detector that tells which fault ended a launch; None: the hub has none
+    errors: PartErrors
 
     def update(self, snapshot: Snapshot, stalls: Sequence[Finding]) -> None:
         """Record the end of this launch if it has ended; call it in every pass.
 
         `stalls`: the findings that the stall detector reports about it in this pass.
         """
-        active = self._journal.active_stalls(snapshot.job_id)
+        active = self.journal.active_stalls(snapshot.job_id)
         fault = next((finding for finding in stalls if finding.is_stall), None)
         published = next(iter(active), None)
-        view_of_job = partial(view, snapshot, self._job_states, active)
-        self._ended_jobs.update(snapshot, fault, published, view_of_job)
+        view_of_job = partial(view, snapshot, self.job_states, active)
+        self.ended_jobs.update(snapshot, fault, published, view_of_job)
         self._record_end(snapshot, (published or fault) if fault else None, view_of_job)
 
     def update_superseded(self, launches: Iterable[Snapshot]) -> None:
         """Record the ends of these launches: a newer launch of the job began before the hub saw the earlier one end."""
-        if self._stall is None:
+        if self.stall is None:
             return
         for snapshot in launches:
-            is_judged = self._ended_jobs.is_judged(snapshot)
-            if is_judged and self._ends.has(snapshot):
+            is_judged = self.ended_jobs.is_judged(snapshot)
+            if is_judged and self.ends.has(snapshot):
                 continue
-            with self._errors.isolated("earlier launches", snapshot.job_id):
-                fault = next(iter(self._stall.detect(snapshot)), None)
+            with self.errors.isolated("earlier launches", snapshot.job_id):
+                fault = next(iter(self.stall.detect(snapshot)), None)
                 if not is_judged:
-                    self._ended_jobs.update(snapshot, fault)
-                self._record_end(snapshot, self._journal.published_as(fault) if fault else None)
+                    self.ended_jobs.update(snapshot, fault)
+                self._record_end(snapshot, self.journal.published_as(fault) if fault else None)
 
     def _record_end(
         self, snapshot: Snapshot, fault: Finding | None, view_of_job: Callable[[], JobView] | None = None
     ) -> None:
-        acts_text = partial(self._intents.acts_text, snapshot) if self._intents else str
-        self._ends.update(snapshot, fault, view_of_job, self._last_output.lines(snapshot), acts_text)
+        """Record the end of this launch in `ends` if it has ended. `view_of_job`: None if another launch follows."""
+        acts_text = partial(self.intents.acts_text, snapshot) if self.intents else (lambda: "")
+        self.ends.update(snapshot, fault, view_of_job, self.last_output.lines(snapshot), acts_text)

@@ -40,8 +40,8 @@ class EndedJobs(JsonFolder[JobRecord]):
         super().__init__(
             folder,
             decoder(JobRecord, SCHEMA),
-            "the end of that job is not shown",
-            "the end of the job is lost when the hub ends",
+            if_unusable="the end of that job is not shown",
+            if_unwritten="the end of the job is lost when the hub ends",
             sync=True,
             clock=clock,
         )

@@ -39,7 +39,7 @@ class Ends:
         self._newest_ids: dict[str, str] = {}  # job id → id of its newest end
         self.recoveries: dict[str, Mapping[str, float]] = {}  # job id → seconds by phase of its newest recovery
         self._unreadable: list[bytes] = []  # lines of another version of zmon, which stay as they are
-        self._new: list[EndedLaunch] = []
+        self._new: list[EndedLaunch] = []  # for `take_new`
         self.counts: Counter[str] = Counter()  # ends that this hub recorded, by outcome
         self._errors = WriteErrors(log, _LOST)
         self._file = JsonLines(path, self._errors, self._read, self._lines)
@@ -69,7 +69,7 @@ class Ends:
         fault: Finding | None,
         view: Callable[[], JobView] | None,
         output: tuple[str, ...] = (),
-        acts_text: Callable[[], str] = str,
+        acts_text: Callable[[], str] = lambda: "",
     ) -> None:
         """Record the end of this launch, or what followed the end before it; call it in every pass.
 
@@ -77,8 +77,7 @@ class Ends:
         another launch follows. `output`: the last lines of the ranks that ended first. `acts_text` returns what zmon
         did to the launch, empty if nothing.
         """
-        if (previous := self._previous_end(snapshot)) and (updated := restarted(previous, snapshot)) != previous:
-            self._put(updated)
+        self._update_previous(snapshot, lambda previous: restarted(previous, snapshot))
         if self.has(snapshot) or not has_ended(snapshot, fault):
             return
         end = ended_launch(snapshot, fault, view() if view else None, output)
@@ -86,8 +85,7 @@ class Ends:
             end = msgspec.structs.replace(end, summary=f"{acts}; {end.summary}")
         log.info("job %s ended: %s: %s", end.job_id, end.outcome, end.summary)
         self.counts[end.outcome] += 1
-        if (previous := self._previous_end(snapshot)) and (updated := followed(previous, end)) != previous:
-            self._put(updated)
+        self._update_previous(snapshot, lambda previous: followed(previous, end))
         self._put(end)
         self._new.append(end)
 
@@ -107,6 +105,11 @@ class Ends:
         end = self._ends.get(self._newest_ids.get(snapshot.job_id, ""))
         launch = snapshot.reported_ranks[0].launch_id
         return end if end and launch and end.id == f"{launch}-{end.attempt}" else None
+
+    def _update_previous(self, snapshot: Snapshot, update: Callable[[EndedLaunch], EndedLaunch]) -> None:
+        previous = self._previous_end(snapshot)
+        if previous is not None and (updated := update(previous)) != previous:
+            self._put(updated)
 
     def _put(self, end: EndedLaunch) -> None:
         self._remember(end)

@@ -33,8 +33,8 @@ class JobAgents:
         self._files = JsonFolder(
             folder,
             decoder(_Reported),
-            "findings of finished jobs stay open until all agents have answered",
-            "after a restart of the hub, findings of finished jobs may stay open for an hour",
+            if_unusable="findings of finished jobs stay open until all agents have answered",
+            if_unwritten="after a restart of the hub, findings of finished jobs may stay open for an hour",
         )
         stored = self._files.get(_KEY)
         self._jobs = dict(stored.jobs) if stored else {}

@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Generic, TypeVar
 
 from zmon import metrics
 from zmon.hub import baseline_store, pauses
@@ -14,6 +13,7 @@ from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_recorder import BaselineRecorder
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.pauses import PauseRecorder, PauseStore
+from zmon.hub.standing_observation import StandingObservation, valid_values
 from zmon.job.baseline import BaselineLearner
 from zmon.job.efficiency import JobTime
 from zmon.job.gpu_activity import RecentActivity
@@ -35,37 +35,9 @@ from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
-T = TypeVar("T")
-SAMPLE_SECONDS = 30.0  # interval of the samples: a few of the step windows that a job's speed is computed from
+SAMPLE_SECONDS = 30.0  # interval of the efficiency samples: a few of the step windows that give a job's speed
 PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job, which seldom change
-MAX_SAMPLES = 240  # two hours, the longest time that a site may let the detector look back
-
-
-def place(state: RankState) -> tuple[object, ...]:
-    """Return the point that a rank has reached: its steps, its phase, and its collectives within the step.
-
-    The number of steps does not suffice: a rank that was late may go on to the next collective of the same step.
-    """
-    in_flight = state.in_flight
-    collective = None if in_flight is None else (in_flight.op, in_flight.group, in_flight.sequence)
-    return state.steps, state.activity, state.phase, state.sequences, collective
-
-
-@dataclass(frozen=True, slots=True)
-class StandingObservation(Generic[T]):
-    """An observation of a rank, such as its flight record. It is valid while the rank stands still."""
-
-    value: T
-    place: tuple[object, ...]  # where the rank stood
-
-    @classmethod
-    def of(cls, state: RankState, value: T) -> StandingObservation[T]:
-        """Return an observation of a rank in this state."""
-        return cls(value, place(state))
-
-    def is_valid(self, state: RankState) -> bool:
-        """Return True if the rank has not gone on since the observation."""
-        return self.place == place(state)
+MAX_SAMPLES = 240  # efficiency samples of two hours, the longest time that a site may let the detector look back
 
 
 @dataclass
@@ -76,10 +48,10 @@ class JobState:
     world_size: int
     account: Account
     history: History = field(init=False)
-    reported: ReportedValues = field(default_factory=ReportedValues)
-    learning: BaselineLearner = field(default_factory=BaselineLearner)
+    reported_values: ReportedValues = field(default_factory=ReportedValues)
+    baseline_learner: BaselineLearner = field(default_factory=BaselineLearner)
     time: JobTime = field(default_factory=JobTime)
-    # By rank, for the current stall.
+    # Observations by rank, for the current stall.
     flights: dict[int, StandingObservation[FlightRecord]] = field(default_factory=dict)
     frames: dict[int, StandingObservation[str]] = field(default_factory=dict)
     work_histories: dict[int, StandingObservation[WorkHistory]] = field(default_factory=dict)
@@ -87,14 +59,13 @@ class JobState:
     outside_loops: dict[str, int] = field(default_factory=dict)
     waiters: set[str] = field(default_factory=set)  # run uids of the ranks that waited when they ended
     known_since: float | None = None  # unix time of the first snapshot
-
     addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # by host, as its agent reported them last
     plan: Plan | None = None  # the latest plan that a rank reported; None: there is none, or it predicts no step
     planned_steps: int | None = None  # of the latest plan, even if it predicts no step
     pace: Pace = field(default_factory=Pace)
     efficiency: deque[EfficiencySample] = field(default_factory=lambda: deque(maxlen=MAX_SAMPLES))
     efficiency_due: float = 0.0  # unix time of the next sample
-    work: RecentWork = field(default_factory=RecentWork)
+    work: RecentWork = field(default_factory=RecentWork)  # the operations of the recent steps
     peaks: JobPeaks | Unknown = field(default_factory=lambda: Unknown("the job has not taken enough steps yet"))
     peaks_due: float = 0.0  # unix time at which the peaks are looked up again
     activity: RecentActivity = field(default_factory=RecentActivity)
@@ -107,33 +78,31 @@ class JobState:
 
         `stalled`: the job has an open finding of a stall.
         """
-        new = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
+        first = snapshot.reported_ranks[0]
+        rows = [part for report in reports for part in report.steps.pop(snapshot.job_id, ())]
         before = steps_before_join(snapshot.reported_ranks)
-        steps = self.history.add(new, {r.run_uid: r.rank for r in snapshot.ranks}, before)
+        steps = self.history.add(rows, {r.run_uid: r.rank for r in snapshot.ranks}, before)
         snapshot = replace(snapshot, steps=tuple(self.history.steps))
         self.known_since = snapshot.time if self.known_since is None else self.known_since
-        self.time.add(steps, snapshot.reported_ranks[0].rank if snapshot.uncompared else None)
-        self.pace.add(snapshot.time, snapshot.reported_ranks[0].steps, stalled)
+        self.time.add(steps, first.rank if snapshot.uncompared else None)
+        self.pace.add(snapshot.time, first.steps, stalled)
         self.account.observe(steps, metrics.STEP_SECONDS_BOUNDS)
         self.account.update(snapshot, steps, quantile(self.time.recent_seconds, 0.5) or 0.0, stalled)
-        self.learning.add(steps)
+        self.baseline_learner.add(steps)
         self.work.add(steps)
-        for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
-            if len(plan.tables) in (0, self.world_size):
-                self.plan = plan if plan.tables else None
-                self.planned_steps = plan.steps
+        self._take_plans(reports)
         samples = [(window.host, window.now.tcp) for window in snapshot.hardware]
         self.addresses |= {host: tcp.addresses for host, tcp in samples if tcp and tcp.addresses}
         self.note_waiters(snapshot.ranks)
-        work_histories = _valid_values(self.work_histories, snapshot.ranks)
+        work_histories = valid_values(self.work_histories, snapshot.ranks)
         return replace(
             snapshot,
             addresses=dict(self.addresses),
-            step_windows=tuple(self.learning.step_windows),
-            baseline=self.learning.baseline,
-            not_finite=self.reported.not_finite(snapshot.ranks),
-            flights=_valid_values(self.flights, snapshot.ranks),
-            frames=_valid_values(self.frames, snapshot.ranks),
+            step_windows=tuple(self.baseline_learner.step_windows),
+            baseline=self.baseline_learner.baseline,
+            not_finite=self.reported_values.not_finite(snapshot.ranks),
+            flights=valid_values(self.flights, snapshot.ranks),
+            frames=valid_values(self.frames, snapshot.ranks),
             standing={rank: history.standing for rank, history in work_histories.items()},
             outside_loops=frozenset(r.rank for r in snapshot.ranks if self.outside_loops.get(r.run_uid) == r.steps),
             waiters=frozenset(r.rank for r in snapshot.ranks if r.run_uid in self.waiters),
@@ -141,9 +110,16 @@ class JobState:
             plan=self.plan,
         )
 
+    def _take_plans(self, reports: Iterable[AgentReport]) -> None:
+        """Take the last plan that a rank of this launch reported. It has tables for every rank, or none at all."""
+        for plan in (report.plans[uid] for report in reports for uid in report.plans.keys() & self.uids):
+            if len(plan.tables) in (0, self.world_size):
+                self.plan = plan if plan.tables else None
+                self.planned_steps = plan.steps
+
     def note_waiters(self, ranks: Sequence[RankState]) -> None:
         """Note the ended ranks that waited in a collective, because later flight records do not have these ranks."""
-        flights = _valid_values(self.flights, (r for r in ranks if not r.alive))
+        flights = valid_values(self.flights, (r for r in ranks if not r.alive))
         self.waiters |= {r.run_uid for r in ranks if r.rank in flights and flights[r.rank].num_pending}
 
     def account_utilization(
@@ -165,10 +141,9 @@ class JobState:
 
     def utilization(self, ranks: Sequence[RankState]) -> Utilization | Unknown:
         """Return the work of the job relative to the peak of its devices, or why it is unknown."""
-        source = flops_source(ranks)
+        source, total = flops_source(ranks), self.work.total
         if isinstance(source, Unknown):
             return source
-        total = self.work.total
         if total is None:
             return Unknown("the job has not taken enough steps yet")
         if isinstance(self.peaks, Unknown):
@@ -188,14 +163,6 @@ class JobState:
         self.pace.move_times(seconds)
         self.activity.move_times(seconds)
         self.account.move_times(seconds)
-
-
-def _valid_values(observations: Mapping[int, StandingObservation[T]], ranks: Iterable[RankState]) -> dict[int, T]:
-    """Return the observed values, by rank, of the ranks that have not gone on since the observation."""
-    if not observations:
-        return {}
-    pairs = ((state, observations.get(state.rank)) for state in ranks)
-    return {state.rank: latest.value for state, latest in pairs if latest is not None and latest.is_valid(state)}
 
 
 class JobStates:
@@ -222,16 +189,16 @@ class JobStates:
         state.uids |= uids
         return state
 
-    def with_efficiency(self, snapshot: Snapshot, activity: str) -> Snapshot:
+    def with_efficiency(self, snapshot: Snapshot, state_word: str) -> Snapshot:
         """Return the snapshot with the recent efficiency samples of its job.
 
-        A sample is taken every 30 s, if a baseline was recorded at the job's size. `activity` is the job's state in one
-        word, see `zmon.hub.api.view.job_state`.
+        A sample is taken every 30 s, if a baseline was recorded at the job's size. `state_word`: the state of the job,
+        as `zmon.hub.api.view.job_state` returns it.
         """
         state = self._states.get(snapshot.job_id) or self.state_of(snapshot)
         if snapshot.time >= state.efficiency_due:
             state.efficiency_due = snapshot.time + SAMPLE_SECONDS
-            current = self.baselines.efficiency(snapshot, activity)
+            current = self.baselines.efficiency(snapshot, state_word)
             if isinstance(current, Efficiency) and current.recorded:
                 state.efficiency.append(
                     EfficiencySample(snapshot.time, current.ratio, current.recorded, current.scaling, current.name)

@@ -35,7 +35,7 @@ log = logging.getLogger("zmon.journal")
 
 RESOLVE_AFTER_SECONDS = 2.0  # a finding may be absent from a single pass by chance
 MAX_RESOLVED = 1000  # resolved findings in memory and in the file
-MAX_RESOLVED_IN_FULL = 50  # of these keep their large evidence without a capsule: 232 kB of JSON at 1,024 ranks
+MAX_RESOLVED_IN_FULL = 50  # the newest keep large evidence that is in no capsule: 232 kB of JSON each at 1,024 ranks
 _LOST = (
     "findings are published, but lost when the hub ends: free some disk space there, or give the hub another --data-dir"
 )
@@ -120,23 +120,27 @@ class Journal:
         `separate`: the detector reports separate faults, so only a finding of the same id is about the same fault.
         `job_labels`: the labels of the job that its alerts carry; the finding keeps those with which it was opened.
         """
-        active = self.active_of(finding.job_id, finding.detector)
-        # A stall and a fault of a job that still moves are two findings.
-        same_kind = [f for f in active if not separate and f.is_stall == finding.is_stall]
-        current = next((f for f in active if f in same_kind or _same_fault(f, finding.id)), None)
-        if current is None:
-            ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # a later second if the clock was set back
-            finding = replace(finding, id=next(new_id for new_id in ids if new_id not in self._findings))
-            self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(job_labels))
-            self._store(finding)
-            return True
+        for current in self.active_of(finding.job_id, finding.detector):
+            # A stall and a fault of a job that still moves are two findings.
+            is_same_kind = not separate and current.is_stall == finding.is_stall
+            if is_same_kind or _same_fault(current, finding.id):
+                self._update(current, finding, now)
+                return False
+        ids = (f"{finding.id}-{second:x}" for second in count(int(now)))  # a later second if the clock was set back
+        finding = replace(finding, id=next(new_id for new_id in ids if new_id not in self._findings))
+        self._labels[finding.id] = Labels(finding.cause, finding.ranks, finding.hosts, dict(job_labels))
+        self._store(finding)
+        return True
+
+    def _update(self, current: Finding, later: Finding, now: float) -> None:
+        """Update an active finding with a later report about the same fault."""
         self._absent_since.pop(current.id, None)
-        updated = merging.updated(current, finding, self._culprit_hold.admits(current, finding, now))
+        may_publish = self._culprit_hold.record(current, later, now)
+        updated = merging.updated(current, later, may_publish)
         if _recorded_parts(updated) != _recorded_parts(current):
             self._store(updated)
         else:
             self._put(updated)
-        return False
 
     def find(self, finding_id: str) -> Finding | None:
         """Return the finding of this id, active or resolved; None if it is not in memory."""
@@ -222,12 +226,13 @@ class Journal:
 
         If the file could not be read for some time, a finding that opened meanwhile replaces an earlier one.
         """
-        newer = {(f.job_id, f.detector): f.detected for f in self._active.values()}
+        opened_meanwhile = {(f.job_id, f.detector): f.detected for f in self._active.values()}
         for line in lines:
             self._read_line(line)
         for f in self._findings.values():
-            if f.resolved is None and f.id not in self._active and (f.job_id, f.detector) in newer:
-                self._findings[f.id] = replace(f, resolved=newer[f.job_id, f.detector])
+            resolved = opened_meanwhile.get((f.job_id, f.detector))
+            if f.resolved is None and f.id not in self._active and resolved is not None:
+                self._findings[f.id] = replace(f, resolved=resolved)
                 self._foreign_lines.pop(f.id, None)
         self._active = {f.id: f for f in self._findings.values() if f.resolved is None}
         self._prune()

@@ -27,8 +27,8 @@ log = logging.getLogger("zmon.hub")
 
 PRUNE_SECONDS = 3600.0  # interval of the deletion of old files
 _SUFFIX = ".json"
-_UNUSABLE_SUFFIX = ".unusable"  # of the name of a file that was not used, added to its own
-SAVE_SECONDS = 5.0  # time between two writes of what changes all the time: a hub that is killed loses no more
+_UNUSABLE_SUFFIX = ".unusable"  # added to the name of a file that was not used
+SAVE_SECONDS = 5.0  # between two writes of data that changes all the time: a hub that is killed loses no more
 
 
 def decoder(kind: type[T], schema: int = 1) -> Callable[[bytes], T]:
@@ -65,7 +65,7 @@ class JsonFolder(Generic[T]):
         self.unwritten: dict[str, T | None] = {}  # key → content that its file should have; None: no file
         self._decode, self._if_unusable, self._sync = decode, if_unusable, sync
         self.errors = WriteErrors(log, if_unwritten)
-        self._read: dict[str, tuple[tuple[int, int], T]] = {}  # (mtime, inode) of the file, and its content
+        self._cache: dict[str, tuple[tuple[int, int], T]] = {}  # key → (mtime, inode) of its file, and the content
         self._usable: set[str] = set()  # keys whose file may be replaced: it was usable, or there was none
         self._retried_at = self._pruned_at = -math.inf
 
@@ -96,12 +96,13 @@ class JsonFolder(Generic[T]):
         try:
             stat = path.stat()
             version = stat.st_mtime_ns, stat.st_ino
-            cached = self._read.get(key)
-            if cached is None or cached[0] != version:
-                cached = self._read[key] = version, self._decode(path.read_bytes())
+            cached_version, content = self._cache.get(key, (None, None))
+            if content is None or cached_version != version:
+                content = self._decode(path.read_bytes())
+                self._cache[key] = version, content
             self.unusable.pop(key, None)
             self._usable.add(key)
-            return cached[1]
+            return content
         except (FileNotFoundError, NotADirectoryError):
             self.unusable.pop(key, None)
         except (OSError, ValueError) as error:
@@ -109,12 +110,12 @@ class JsonFolder(Generic[T]):
                 log.error("cannot use %s: %s; %s", path, error, self._if_unusable)
             self.unusable[key] = str(error)
             self._usable.discard(key)
-        self._read.pop(key, None)
+        self._cache.pop(key, None)
         return None
 
     def replace(self, key: str, content: T | None) -> None:
         """Make a file have this content; None deletes it. Raises OSError, and then the old file is unchanged."""
-        self._read.pop(key, None)
+        self._cache.pop(key, None)
         if content is None:
             self.path(key).unlink(missing_ok=True)
             self._usable.discard(key)

@@ -30,7 +30,7 @@ class JsonLines:
 
         `lines` returns the lines that the file should have, with newlines.
         """
-        self._path, self._errors, self._on_lines, self._lines = path, errors, read, lines
+        self._path, self._errors, self._take_lines, self._lines = path, errors, read, lines
         self._was_read = False  # the file may be replaced only after it was read
         self._rewrite_at = REWRITE_BYTES
         self._unwritten = True  # the file is not what a rewrite would make it
@@ -73,7 +73,7 @@ class JsonLines:
         self._was_read = True
         if not _was_cut_off(last):
             lines.append(last)
-        self._on_lines([line for line in lines if line])
+        self._take_lines([line for line in lines if line])
 
     def _rewrite(self) -> None:
         """Rewrite the file without outdated lines. Raises OSError, and then leaves the old file."""

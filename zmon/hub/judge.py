@@ -6,7 +6,7 @@ Each detector gets the job's snapshot with the recent steps, and with what the h
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from zmon.detectors import Detector
 from zmon.detectors.suppression import Remaining, suppress
@@ -25,20 +25,16 @@ from zmon.schema.names import STALL
 log = logging.getLogger("zmon.hub")
 
 
+@dataclass(frozen=True)
 class Judge:
     """The judge of one hub."""
 
-    def __init__(
-        self,
-        config: HubConfig,
-        journal: Journal,
-        job_states: JobStates,
-        ended_jobs: EndedJobs,
-        end_recorder: EndRecorder,
-        errors: PartErrors,
-    ) -> None:
-        self._config, self._journal, self._job_states, self._ended_jobs = config, journal, job_states, ended_jobs
-        self._end_recorder, self._errors = end_recorder, errors
+    config: HubConfig
+    journal: Journal
+    job_states: JobStates
+    ended_jobs: EndedJobs
+    end_recorder: EndRecorder
+    errors: PartErrors
 
     def judge_job(self, snapshot: Snapshot, reports: list[AgentReport], now: float) -> Snapshot:
         """Judge one job, and return the snapshot that the detectors received.
@@ -51,13 +47,13 @@ class Judge:
 
     def _with_steps(self, snapshot: Snapshot, reports: list[AgentReport]) -> Snapshot:
         """Return the snapshot with the recent steps of its job, and what the hub computes from them."""
-        job_id, states = snapshot.job_id, self._job_states
-        with self._errors.isolated("history", job_id):
-            stalls = self._journal.active_stalls(job_id)
-            snapshot = replace(snapshot, earlier_ends=self._ended_jobs.earlier_ends(snapshot))
+        job_id, states = snapshot.job_id, self.job_states
+        with self.errors.isolated("history", job_id):
+            stalls = self.journal.active_stalls(job_id)
+            snapshot = replace(snapshot, earlier_ends=self.ended_jobs.earlier_ends(snapshot))
             snapshot = states.state_of(snapshot).add(snapshot, reports, bool(stalls))
-            with self._errors.isolated("utilization", job_id):
-                states.state_of(snapshot).account_utilization(snapshot, self._config.peaks, bool(stalls))
+            with self.errors.isolated("utilization", job_id):
+                states.state_of(snapshot).account_utilization(snapshot, self.config.peaks, bool(stalls))
             states.baselines.learn(snapshot)
             snapshot = replace(snapshot, pauses=states.pauses.pauses(snapshot))
             return states.with_efficiency(snapshot, job_state(snapshot, stalls))
@@ -65,33 +61,33 @@ class Judge:
 
     def run_detectors(self, snapshot: Snapshot, now: float) -> None:
         """Run every detector on one job, publish each fault once, and record the end of the launch."""
-        job_id, detectors = snapshot.job_id, self._config.detectors
+        job_id, detectors = snapshot.job_id, self.config.detectors
         findings: dict[str, tuple[Finding, ...]] = {}
         for detector in detectors:
-            with self._errors.isolated(detector.name, job_id):
+            with self.errors.isolated(detector.name, job_id):
                 findings[detector.name] = detector.detect(snapshot)
-        with self._errors.isolated("pauses", job_id):
-            self._job_states.pauses.observe(snapshot, findings.get(STALL, ()))
+        with self.errors.isolated("pauses", job_id):
+            self.job_states.pauses.observe(snapshot, findings.get(STALL, ()))
         remaining = suppress(findings)
         for detector in detectors:
             if detector.name in findings:
-                with self._errors.isolated(f"journal of {detector.name}", job_id):
+                with self.errors.isolated(f"journal of {detector.name}", job_id):
                     self._update_journal(snapshot, detector, remaining, now)
         if STALL in findings:
-            with self._errors.isolated("ended jobs", job_id):
-                self._end_recorder.update(snapshot, findings[STALL])
+            with self.errors.isolated("ended jobs", job_id):
+                self.end_recorder.update(snapshot, findings[STALL])
 
     def _update_journal(self, snapshot: Snapshot, detector: Detector, remaining: Remaining, now: float) -> None:
         """Open or update the findings of one detector on one job, and resolve those that it stopped reporting."""
-        name = detector.name
-        findings = remaining.findings[name]
-        job_labels = self._config.alert_labels.accepted(snapshot.reported_ranks[0].labels)
+        name, findings = detector.name, remaining.findings[detector.name]
+        job_labels = self.config.alert_labels.accepted(snapshot.reported_ranks[0].labels)
         for finding in findings:
-            if self._journal.open_or_update(finding, now, detector.separate, job_labels):
+            if self.journal.open_or_update(finding, now, detector.separate, job_labels):
                 log.warning("%s %s: %s", finding.severity, finding.cause, finding.summary)
-        active = () if name in remaining.resolved else self._journal.active_of(snapshot.job_id, name)
+        active = () if name in remaining.resolved else self.journal.active_of(snapshot.job_id, name)
         # A detector that reports one fault at a time has updated its open finding of the same kind.
-        updated = () if detector.separate else [f for f in active if any(f.is_stall == r.is_stall for r in findings)]
+        kinds: set[bool] = set() if detector.separate else {finding.is_stall for finding in findings}
+        updated = [f for f in active if f.is_stall in kinds]
         undecided = [f for f in active if name in remaining.held_open or not detector.can_resolve(snapshot, f)]
         except_ids = [f.id for f in (*findings, *updated, *undecided)]
-        self._journal.resolve(snapshot.job_id, name, now, except_ids=except_ids)
+        self.journal.resolve(snapshot.job_id, name, now, except_ids=except_ids)

@@ -1,11 +1,11 @@
 """The memory of the hub: free memory goes back to the kernel, and reference cycles are searched for seldom.
 
-The hub decodes the reports of all agents every second and drops them a second later. glibc gives back only the free end
-of its heap (malloc_trim(3)), so memory that is free between blocks in use would stay resident.
+In each pass the hub decodes the reports of all agents, and drops those of the pass before. glibc gives back only the
+free end of its heap (malloc_trim(3)), so memory that is free between blocks in use would stay resident.
 
 A pass makes many objects, and hardly any of them are in a cycle. By default Python starts a search once 700 more
-objects were made than freed, which took a quarter of the time of decoding.
-While a pass replaces the reports of all agents, it has about 20 objects more per rank than between passes.
+objects were made than freed, which took a quarter of the time of decoding. While a pass replaces the reports of all
+agents, the hub has about 20 objects more per rank than between passes.
 """
 
 from __future__ import annotations

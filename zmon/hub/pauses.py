@@ -42,8 +42,8 @@ class PauseStore(JsonFolder[_PauseFile]):
         super().__init__(
             folder,
             decoder(_PauseFile),
-            "the pauses of these jobs are learned anew",
-            "the pauses that healed are kept in memory only",
+            if_unusable="the pauses of these jobs are learned anew",
+            if_unwritten="the pauses that healed are kept in memory only",
             clock=clock,
         )
 
@@ -84,7 +84,8 @@ class _Standstill:
     """A job that stands still, or stood still a moment ago and has not finished a step since then."""
 
     steps: dict[str, int]  # run uid → steps that the rank had finished
-    # The last report, with the places of all reports; None: something proved the stall, so it is no pause.
+    # The silence that the stall detector reported last, with the places of all its reports. None: something proved the
+    # stall, so it is no pause.
     silence: Silence | None
 
     def has_moved(self, snapshot: Snapshot) -> bool:
@@ -101,19 +102,19 @@ def _continued(standstill: _Standstill | None, steps: dict[str, int], stalls: Se
     """
     reports = [finding.evidence_of(StallEvidence).silence for finding in stalls]
     silence = next((report for report in reports if report is not UNSET), None)
-    if stalls and silence is None:  # proof; also for the seconds until a stopped rank has caught up
-        return _Standstill(steps, None)
-    if silence is None or (standstill is not None and standstill.silence is None):
+    if silence is None:  # if there is a stall, it is proven
+        return _Standstill(steps, None) if stalls else standstill
+    if standstill is None:
+        standstill = _Standstill(steps, silence)
+    if standstill.silence is None:  # a proof counts until all ranks go on: a stopped rank needs seconds to catch up
         return standstill
     # The stacks of ranks that work during a pause differ from one sample to the next.
-    known = standstill.silence.places if standstill and standstill.silence else ()
-    places = tuple(dict.fromkeys((*silence.places, *known)))[:MAX_PLACES]
-    silence = msgspec.structs.replace(silence, places=places)
-    return _Standstill(standstill.steps if standstill else steps, silence)
+    places = tuple(dict.fromkeys((*silence.places, *standstill.silence.places)))[:MAX_PLACES]
+    return _Standstill(standstill.steps, msgspec.structs.replace(silence, places=places))
 
 
 class PauseRecorder:
-    """The recorder of one hub."""
+    """The recorder of one hub: it notices standstills, and records those that end as pauses."""
 
     def __init__(self, store: PauseStore) -> None:
         self.store = store

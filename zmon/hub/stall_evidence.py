@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
 
 import aiohttp
 from msgspec import UNSET
@@ -17,8 +16,9 @@ from msgspec import UNSET
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import JobStates, StandingObservation, place
+from zmon.hub.job_state import JobStates
 from zmon.hub.journal import Journal
+from zmon.hub.standing_observation import StandingObservation, place
 from zmon.job.job_frame import job_frame
 from zmon.job.standing_out import standing_out
 from zmon.schema.api import RankEvidence
@@ -51,7 +51,7 @@ class EvidenceGatherer:
         """`stands_still` returns True if the leases of all ranks are about to end."""
         self._config, self._links, self._journal, self._job_states = config, links, journal, job_states
         self._stands_still = stands_still
-        self._diagnoses: dict[str, tuple[Any, ...]] = {}  # the last diagnosis with gathered evidence, by finding
+        self._diagnoses: dict[str, tuple[object, ...]] = {}  # the last diagnosis with gathered evidence, by finding
         self._places: dict[str, list[tuple[object, ...]]] = {}  # the places of the ranks at that diagnosis, by finding
         self._tasks: dict[str, asyncio.Task[None]] = {}  # the latest task, by finding
         self._ahead_tasks: dict[str, asyncio.Task[None]] = {}  # tasks for leases that are about to end, by job
@@ -66,8 +66,8 @@ class EvidenceGatherer:
         if not job_findings:
             self._gather_ahead(session, snapshot)
         for finding in job_findings:
-            steps = [r.steps for r in snapshot.ranks]  # a finding stays open for seconds after its pause has ended
-            diagnosis = (finding.cause, finding.ranks, finding.step, steps)
+            # With the steps, a second pause is a new diagnosis: a finding stays open for seconds after its pause.
+            diagnosis = (finding.cause, finding.ranks, finding.step, [r.steps for r in snapshot.ranks])
             places = [place(r) for r in snapshot.ranks]
             has_moved = self._places.get(finding.id) != places and _has_settled(snapshot)
             if self._diagnoses.get(finding.id) != diagnosis or has_moved:
@@ -117,14 +117,14 @@ class EvidenceGatherer:
         job_state = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         flight_ranks = self._ranks_for_flights(snapshot)
         stack_ranks = _ranks_for_stacks(snapshot, finding)[: self._config.max_stacks]
-        stack_numbers = {r.rank for r in stack_ranks}
+        stack_numbers = sorted({r.rank for r in stack_ranks})
         targets = {r.rank: r for r in (*flight_ranks, *stack_ranks)}
         answers = await self._ask(session, [targets[rank] for rank in sorted(targets)], stack_numbers)
         flight_answers = {r.rank: answers[r.rank] for r in flight_ranks}
         job_state.flights = standing_flights(flight_ranks, flight_answers)
         job_state.frames = {r.rank: frame for r in stack_ranks if (frame := standing_frame(r, answers[r.rank]))}
-        stacks = {str(rank): _stack(answers[rank]) for rank in sorted(stack_numbers)}
-        tails = {str(rank): _stderr(answers[rank]) for rank in sorted(stack_numbers)}
+        stacks = {str(rank): _stack(answers[rank]) for rank in stack_numbers}
+        tails = {str(rank): _stderr(answers[rank]) for rank in stack_numbers}
         gathered = Evidence(
             in_flight=flight_table(snapshot, flight_answers),
             stacks=stacks if stack_ranks else UNSET,
@@ -140,7 +140,7 @@ def _has_settled(snapshot: Snapshot) -> bool:
 
 
 def _ranks_for_stacks(snapshot: Snapshot, finding: Finding) -> list[RankState]:
-    """Return the ranks whose stacks show most, the best first: the culprits, or else those in no collective."""
+    """Return the ranks whose stacks show most: the culprits, or else the living ones, first those in no collective."""
     if finding.ranks:
         return [r for r in snapshot.ranks if r.rank in finding.ranks]
     return sorted((r for r in snapshot.ranks if r.alive), key=lambda r: r.in_flight is not None)
@@ -165,7 +165,7 @@ def standing_flights(
 
 
 def _stack(answer: RankEvidence | Unknown) -> RankStack:
-    """Return where a rank is stuck. Flight record and stderr have other places in the evidence."""
+    """Return the stack of a rank, or why it is unknown."""
     return RankStack(stack_error=answer.reason) if isinstance(answer, Unknown) else row_of(RankStack, answer)
 
 
@@ -183,11 +183,11 @@ def flight_table(snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknow
     rows = {r.rank: FlightRow(error="its process is gone") for r in snapshot.ranks if not r.alive}
     rows |= {r.rank: FlightRow(error="its agent is silent") for r in snapshot.unwatched}
     rows |= {rank: FlightRow(error="no agent has reported it") for rank in snapshot.missing}
-    rows |= {rank: _row(answer) for rank, answer in answers.items()}
+    rows |= {rank: _flight_row(answer) for rank, answer in answers.items()}
     return {str(rank): row for rank, row in sorted(rows.items())}
 
 
-def _row(answer: RankEvidence | Unknown) -> FlightRow:
+def _flight_row(answer: RankEvidence | Unknown) -> FlightRow:
     if isinstance(answer, Unknown):
         return FlightRow(error=answer.reason)
     flight = answer.flight

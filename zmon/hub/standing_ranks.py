@@ -17,8 +17,9 @@ from zmon.detectors.stall import Stall
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
 from zmon.hub.config import HubConfig
-from zmon.hub.job_state import JobState, JobStates, StandingObservation
+from zmon.hub.job_state import JobState, JobStates
 from zmon.hub.stall_evidence import standing_frame
+from zmon.hub.standing_observation import StandingObservation
 from zmon.job.standing import WorkHistory, extended_history, work_sample
 from zmon.schema.api import RankEvidence
 from zmon.schema.job_snapshot import Snapshot
@@ -34,30 +35,29 @@ class StandingRanks:
 
     def __init__(self, config: HubConfig, links: Sequence[AgentLink], job_states: JobStates, stall: Stall) -> None:
         self._config, self._links, self._job_states, self._stall = config, links, job_states, stall
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by job, while its ranks stand still
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # by job; a task ends when the next sample is due
 
     def update(self, session: aiohttp.ClientSession, snapshot: Snapshot) -> None:
         """Sample the ranks of this job that others wait for, unless the last sample is recent.
 
         Forget the samples when the job moves on.
         """
-        job_state = self._job_states.state_of(snapshot)
-        task = self._tasks.get(snapshot.job_id)
+        job_id, job_state = snapshot.job_id, self._job_states.state_of(snapshot)
+        if job_id in self._tasks and self._tasks[job_id].done():
+            del self._tasks[job_id]
         if not self._stall.stands_still(snapshot):
             job_state.work_histories = {}
-        elif task is None or task.done():
+        elif job_id not in self._tasks:
             ranks = self._stall.ranks_to_look_at(snapshot)[: self._config.max_stacks]
             if ranks:
-                self._tasks[snapshot.job_id] = asyncio.create_task(self._sample(session, job_state, ranks))
-        if task is not None and task.done() and self._tasks[snapshot.job_id] is task:
-            del self._tasks[snapshot.job_id]
+                self._tasks[job_id] = asyncio.create_task(self._sample(session, job_state, ranks))
 
     def cancel(self) -> None:
         for task in self._tasks.values():
             task.cancel()
 
     async def _sample(self, session: aiohttp.ClientSession, job_state: JobState, ranks: Sequence[RankState]) -> None:
-        """Take a sample of each rank, and wait until the next sample is due."""
+        """Take a sample of each rank, add it to the job's state, and wait until the next sample is due."""
         began = time.monotonic()
         stacks = [r.rank for r in ranks]
         answers = await evidence_of(session, self._config, self._links, ranks, stacks, flights=False)
@@ -68,7 +68,7 @@ class StandingRanks:
                 continue
             if answer.outside_loops:
                 job_state.outside_loops[state.run_uid] = state.steps
-            elif answer.outside_loops is False:
+            elif answer.outside_loops is False:  # not None, which is unknown
                 job_state.outside_loops.pop(state.run_uid, None)
             sample = work_sample(answer, began)
             if sample is None:

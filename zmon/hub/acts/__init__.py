@@ -65,11 +65,11 @@ class Intents:
     def __init__(self, policy: Policy, data_dir: Path, links: Sequence[AgentLink]) -> None:
         self.policy, self._data_dir, self._links = policy, data_dir, links
         self._intents: dict[str, Intent] = {}
-        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id and ranks of an intent
-        self._clock_set_at: float | None = None
-        self._tasks: dict[str, asyncio.Task[None]] = {}  # by id of the intent
-        self._new: list[Intent] = []
-        self._reported: dict[str, tuple[str, tuple[str, ...]]] = {}  # last news by id: state, reasons
+        self._asked_since: dict[tuple[str, tuple[int, ...]], float] = {}  # by id and ranks of an intent: unix time
+        self._clock_set_at: float | None = None  # unix time
+        self._tasks: dict[str, asyncio.Task[None]] = {}  # requests to agents, by id of the intent
+        self._new: list[Intent] = []  # news for `take_new`
+        self._last_news: dict[str, tuple[str, tuple[str, ...]]] = {}  # by id of the intent: its state and reasons
         # Since the start, by act, cause and result. They begin at 0, so that Prometheus sees the first increase.
         kinds = {(rule.act, cause) for rule in policy.rules for cause in rule.causes}
         self.counts = Counter({(*kind, result): 0 for kind in sorted(kinds) for result in RESULTS})
@@ -88,6 +88,11 @@ class Intents:
         """The stops of a person or of a breaker: `all`, or `rule-` and the name of a rule."""
         return stops(self._data_dir)
 
+    @property
+    def stop_reasons(self) -> dict[str, str]:
+        """The reason of each stop, by its name."""
+        return {name: known_stop.reason for name, known_stop in self.stops.items()}
+
     def all(self) -> list[Intent]:
         """Return all intents, newest first."""
         return sorted(self._intents.values(), key=lambda intent: intent.time, reverse=True)
@@ -95,14 +100,13 @@ class Intents:
     def acts_text(self, snapshot: Snapshot) -> str:
         """Return what zmon did to this launch; empty if nothing."""
         launch = (snapshot.job_id, snapshot.reported_ranks[0].launch_id, snapshot.attempt)
-        return "; ".join(
-            f"zmon ended {intent.who if intent.act == KILL_CULPRIT else 'its launchers'} because of "
-            f"{intent.cause} (rule {intent.rule})"
-            for intent in self._intents.values()
-            if intent.result == ACTED
-            and intent.act != CAPTURE
-            and (intent.job_id, intent.launch_id, intent.attempt) == launch
-        )
+        texts = []
+        for intent in self._intents.values():
+            is_of_launch = (intent.job_id, intent.launch_id, intent.attempt) == launch
+            if is_of_launch and intent.result == ACTED and intent.act != CAPTURE:
+                target = intent.who if intent.act == KILL_CULPRIT else "its launchers"
+                texts.append(f"zmon ended {target} because of {intent.cause} (rule {intent.rule})")
+        return "; ".join(texts)
 
     def scores(self) -> list[IntentScore]:
         """Return the score of each cause."""
@@ -151,7 +155,7 @@ class Intents:
     def _asking(
         self, findings: Iterable[Finding], jobs: Mapping[str, Snapshot], now: float
     ) -> Iterator[tuple[Intent, ActRule, Snapshot]]:
-        """Yield the intent of each finding that asks for an act and may be decided, and remember since when it asks."""
+        """Yield the intents that findings ask for and that may be decided. Remember since when each is asked for."""
         earlier, self._asked_since = self._asked_since, {}
         for finding in findings:
             if (snapshot := jobs.get(finding.job_id)) is None:
@@ -180,21 +184,22 @@ class Intents:
     def _decide(self, session: aiohttp.ClientSession, intent: Intent, rule: ActRule, snapshot: Snapshot) -> None:
         """Record an intent, and carry it out if its rule and the guards allow it."""
         since_set = None if self._clock_set_at is None else intent.time - self._clock_set_at
-        site = Site(self._intents.values(), scores(self._intents.values()), stop_reasons(self.stops), since_set)
-        reason = unproven_reason(intent, rule.override, site) if rule.mode == ENFORCE and rule.act != CAPTURE else ""
-        if reason:
-            intent = msgspec.structs.replace(intent, mode=OBSERVE, reasons=(reason,))
+        site = Site(self._intents.values(), scores(self._intents.values()), self.stop_reasons, since_set)
+        needs_proof = rule.mode == ENFORCE and rule.act != CAPTURE
+        if needs_proof and (unproven := unproven_reason(intent, rule.override, site)):
+            intent = msgspec.structs.replace(intent, mode=OBSERVE, reasons=(unproven,))
         if intent.mode == OBSERVE:
             self._put(intent)
             return
         refused = tuple(refusals(intent, snapshot, site))
         if refused or self.error:
             reasons = refused or (f"the intent cannot be written: {self.error}",)
-            self._put(msgspec.structs.replace(intent, result=REFUSED, reasons=reasons), tell=True)
+            self._put(msgspec.structs.replace(intent, result=REFUSED, reasons=reasons), notify=True)
+        elif rule.act == CAPTURE and intent.capsule:
+            self._put(msgspec.structs.replace(intent, result=ACTED, reasons=()))
         elif rule.act == CAPTURE:
-            captured = ACTED if intent.capsule else REFUSED
-            reasons = () if intent.capsule else (f"the capsule was not written within {CAPSULE_SECONDS:.0f} s",)
-            self._put(msgspec.structs.replace(intent, result=captured, reasons=reasons))
+            reasons = (f"the capsule was not written within {CAPSULE_SECONDS:.0f} s",)
+            self._put(msgspec.structs.replace(intent, result=REFUSED, reasons=reasons))
         else:
             why = f"override: {rule.override}" if rule.override else "by its score"
             self._put(msgspec.structs.replace(intent, result=UNANSWERED, reasons=(why,)), count=False)
@@ -206,10 +211,11 @@ class Intents:
         try:
             ranks = [r for r in snapshot.ranks if r.run_uid in intent.run_uids]
             links = links_of(self._links, ranks)
-            why = "; ".join(intent.reasons)
-            reason = f"rule {intent.rule} ({why}): {intent.cause} by {intent.proof}, finding {intent.finding}"
+            allowed_by = "; ".join(intent.reasons)
+            reason = f"rule {intent.rule} ({allowed_by}): {intent.cause} by {intent.proof}, finding {intent.finding}"
 
             async def ask(run_uid: str, rank: int) -> ActAnswer | str:
+                """Return the answer of the agent of this rank, or why there is none."""
                 if run_uid not in links:
                     return f"no agent reports rank {rank} any more"
                 link, job_id = links[run_uid]
@@ -223,11 +229,12 @@ class Intents:
 
             answers = await asyncio.gather(*(ask(r.run_uid, r.rank) for r in ranks))
             given = [answer for answer in answers if isinstance(answer, ActAnswer)]
-            result = UNANSWERED if len(given) < len(answers) else REFUSED
             if any(answer.result == ACTED for answer in given):
                 result = ACTED
+            else:
+                result = REFUSED if len(given) == len(answers) else UNANSWERED
             lines = (answer if isinstance(answer, str) else f"{answer.host}: {answer.reason}" for answer in answers)
-            self._put(msgspec.structs.replace(intent, result=result, reasons=(*intent.reasons, *lines)), tell=True)
+            self._put(msgspec.structs.replace(intent, result=result, reasons=(*intent.reasons, *lines)), notify=True)
         finally:
             del self._tasks[intent.id]
 
@@ -236,23 +243,23 @@ class Intents:
         if intent.outcome == DID_NOT_HELP:
             reason = f"{intent.act} on {intent.job_id} did not help"
             stop(self._data_dir, rule_stop(intent.rule), reason, "the hub", is_breaker=True)
-        self._put(intent, tell=bool(intent.outcome), count=False)
+        self._put(intent, notify=bool(intent.outcome), count=False)
 
-    def _put(self, intent: Intent, tell: bool = False, count: bool = True) -> None:
-        """Store an intent. `tell`: notify people of it, unless it is no news; `count`: count its result."""
+    def _put(self, intent: Intent, notify: bool = False, count: bool = True) -> None:
+        """Store an intent. `notify`: notify people of it, unless it is no news; `count`: count its result."""
         self._intents[intent.id] = intent
         self._file.append(msgspec.json.encode(intent) + b"\n")
         if count:
             self.counts[intent.act, intent.cause, intent.result] += 1
         news = intent.state, intent.reasons
-        if tell and self._reported.get(intent.id) != news:  # a repeated refusal is no news
-            self._reported[intent.id] = news
+        if notify and self._last_news.get(intent.id) != news:  # a repeated refusal is no news
+            self._last_news[intent.id] = news
             self._new.append(intent)
             log.warning("%s on %s %s: %s", intent.act, intent.job_id, intent.result, "; ".join(intent.reasons))
         while len(self._intents) > MAX_INTENTS:
             oldest = next(iter(self._intents))
             del self._intents[oldest]
-            self._reported.pop(oldest, None)
+            self._last_news.pop(oldest, None)
 
     def _read(self, lines: Sequence[bytes]) -> None:
         """Take the intents of earlier hubs."""
@@ -269,11 +276,6 @@ class Intents:
     def _lines(self) -> Iterator[bytes]:
         yield from (line + b"\n" for line in self._unreadable)
         yield from (msgspec.json.encode(intent) + b"\n" for intent in self._intents.values())
-
-
-def stop_reasons(known_stops: Mapping[str, Stop]) -> dict[str, str]:
-    """Return the reason of each stop, by the name of the stop."""
-    return {name: known_stop.reason for name, known_stop in known_stops.items()}
 
 
 __all__ = ["Intents", "Policy", "read_policy"]

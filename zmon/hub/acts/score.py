@@ -31,7 +31,7 @@ SCORE_SECONDS = 600.0  # what happens later has other reasons
 # A launcher that has not started new ranks after this time will not: torchrun kills the other ranks 30 s after its
 # SIGTERM, and new ranks import torch.
 RELAUNCH_SECONDS = 120.0
-INIT_SECONDS = Leases.init_seconds  # without a step by then, the act did not help
+INIT_SECONDS = Leases.init_seconds  # if the new launch has not finished a step by then, the act did not help
 
 
 @dataclass(frozen=True)
@@ -72,14 +72,15 @@ def _score(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     is_late = now - intent.time >= SCORE_SECONDS
     if snapshot is None:
         return UNCLEAR if is_late else ""
+    is_same_launch, has_ended = _is_same_launch(intent, snapshot), _has_ended(snapshot)
     if intent.act == STOP_RESTARTS:  # each start of a crash loop ends by itself, so only time shows whether it is over
         if _has_passed(intent, snapshot):
             return WRONG
-        return (RIGHT if _has_ended(snapshot) else UNCLEAR) if is_late else ""
-    if _is_same_launch(intent, snapshot) and _has_passed(intent, snapshot):
-        return WRONG
-    if not _is_same_launch(intent, snapshot) or _has_ended(snapshot) or _is_culprit_gone(intent, snapshot):
-        return RIGHT
+        return (RIGHT if has_ended else UNCLEAR) if is_late else ""
+    if is_same_launch and _has_passed(intent, snapshot):
+        return WRONG  # the job went on by itself
+    if not is_same_launch or has_ended or _is_culprit_gone(intent, snapshot):
+        return RIGHT  # somebody else did what zmon would have done
     return UNCLEAR if is_late else ""
 
 
@@ -88,10 +89,15 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     seconds = now - intent.time
     if snapshot is None:
         return UNSEEN if seconds >= INIT_SECONDS else ""
-    if intent.act != KILL_CULPRIT:
-        if _is_same_launch(intent, snapshot) and _has_ended(snapshot):
-            return ENDED if seconds >= RELAUNCH_SECONDS else ""  # until then the job may be started again
-        return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
+    if intent.act == KILL_CULPRIT:
+        return _outcome_of_kill(intent, snapshot, seconds)
+    if seconds < RELAUNCH_SECONDS:
+        return ""  # a launcher may start the job again until then
+    return ENDED if _is_same_launch(intent, snapshot) and _has_ended(snapshot) else DID_NOT_HELP
+
+
+def _outcome_of_kill(intent: Intent, snapshot: Snapshot, seconds: float) -> str:
+    """Return the outcome of a kill these seconds ago, or "" while the launcher may still start a new launch."""
     if not _is_same_launch(intent, snapshot):
         if all(r.steps for r in snapshot.ranks):
             return STEPS_AGAIN
@@ -99,8 +105,8 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     if _has_passed(intent, snapshot):
         return STEPS_AGAIN
     first = snapshot.reported_ranks[0]
-    has_restart = first.max_restarts is not None and first.restart_count < first.max_restarts
-    if _has_ended(snapshot) and not has_restart:
+    may_restart = first.max_restarts is not None and first.restart_count < first.max_restarts
+    if _has_ended(snapshot) and not may_restart:
         return ENDED
     return DID_NOT_HELP if seconds >= RELAUNCH_SECONDS else ""
 

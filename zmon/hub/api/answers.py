@@ -15,7 +15,6 @@ from aiohttp import web
 import zmon
 from zmon import detectors, metrics
 from zmon.errors import UsageError
-from zmon.hub.acts import stop_reasons
 from zmon.hub.api.plan import plan_table
 from zmon.hub.api.privacy import may_read, may_read_end, without_output
 from zmon.hub.api.rank_page import rank_page, with_few_rows
@@ -131,7 +130,7 @@ class Answers:
             return api.IntentList([], 0, has_policy=False)
         chosen = [intent for intent in intents.all() if request.job_id in (None, intent.job_id)]
         shown = chosen if request.limit < 0 else chosen[: request.limit]
-        return api.IntentList(shown, len(chosen), intents.scores(), stop_reasons(intents.stops))
+        return api.IntentList(shown, len(chosen), intents.scores(), intents.stop_reasons)
 
     async def detectors(self, request: api.DetectorsRequest) -> api.DetectorList:
         """Return for each detector and job why it is inert, if it is, and the detector's last error."""

@@ -11,10 +11,10 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 from zmon.schema.row import row_of
 
-_OP = "all_to_all"
+_OP = "all_to_all"  # the collective whose bytes a plan predicts
 _STEPS = 16  # the median of this many recent steps shows what a step takes now
 
-Value = Callable[[AlignedStep, int], float | None]
+Value = Callable[[AlignedStep, int], float | None]  # of a rank in a step
 
 
 def plan_table(snapshot: Snapshot) -> PlanTable:

@@ -53,11 +53,6 @@ def rank_page(snapshot: Snapshot, findings: Sequence[Finding], request: RanksReq
     return RankList(request.job_id, rows, len(states), _summary(snapshot, watched, urgency))
 
 
-def rank_rows(snapshot: Snapshot) -> list[RankRow]:
-    """Return a row for each rank that an agent has reported."""
-    return _rows(snapshot, snapshot.reported_ranks, {state.rank for state in snapshot.ranks})
-
-
 def _rows(snapshot: Snapshot, states: Sequence[RankState], watched: Collection[int]) -> list[RankRow]:
     """Return a row for each of these ranks. The times of its last step are None before the first step of all ranks."""
     last = snapshot.steps[-1] if snapshot.steps else None

@@ -102,7 +102,7 @@ class Discovery:
             timer.cancel()
 
         def use_list() -> None:
-            self._targets[source] = ()
+            self._targets[source] = ()  # then no list is too short for `_record`
             self._record(source, answer)
             self._publish(self.targets)
 

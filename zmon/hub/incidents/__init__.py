@@ -6,7 +6,6 @@ its page, with texts from `words`.
 """
 
 from zmon.hub.incidents.capsule_builder import capsule
-from zmon.hub.incidents.capsule_store import FOLDER, CapsuleStore
-from zmon.schema.incident import Capsule, IncidentSummary, TimelineEvent
+from zmon.hub.incidents.capsule_store import CapsuleStore
 
-__all__ = ["FOLDER", "Capsule", "CapsuleStore", "IncidentSummary", "TimelineEvent", "capsule"]
+__all__ = ["CapsuleStore", "capsule"]

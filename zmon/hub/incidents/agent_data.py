@@ -34,13 +34,13 @@ _MAX_NAMED = 8  # hosts or ranks that one line names
 
 @dataclass
 class Collected:
-    """The collected data. `snapshot` is that of the job, updated with how its dead ranks ended."""
+    """The collected data."""
 
-    snapshot: Snapshot
+    snapshot: Snapshot  # of the job, updated with how its dead ranks ended
+    versions: dict[str, str]  # of zmon and of the system, by name
     runs: list[steps.LastSteps] = field(default_factory=list)
     moments: list[TimelineEvent] = field(default_factory=list)
-    versions: dict[str, str] = field(default_factory=dict)
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  # a line for each part that is missing
 
 
 @dataclass(frozen=True)
@@ -58,17 +58,17 @@ async def collect(
     chosen_ranks = steps.choose_ranks(snapshot, finding)
     hosts = list(dict.fromkeys([*(r.host for r in chosen_ranks), *finding.hosts]))
     links_by_uid = links_of(links, chosen_ranks)
-    # The job's id at each agent. A host of the finding without chosen ranks is in it, because of its kernel log.
+    # The job's id at each agent that is asked. Agents without a chosen rank are asked for the kernel log of their host.
     job_ids = {link: finding.job_id for link in links if link.report and link.report.host in hosts}
-    job_ids |= dict(links_by_uid.values())
+    job_ids |= {owner.link: owner.job_id for owner in links_by_uid.values()}
     answers = await _ask(session, config, job_ids)
     snapshot = _with_exits(snapshot, [answer.report for answer in answers.values()])
-    collected = Collected(snapshot, versions=_versions(links, hosts))
+    collected = Collected(snapshot, _versions(links, hosts))
     for link in job_ids:
         collected.moments += _kernel_moments(link, answers.get(link), finding.onset)
     culprits = [r for r in snapshot.reported_ranks if r.rank in finding.ranks]
     collected.moments += moments.rank_moments(snapshot, culprits)
-    reports = {uid: answers[link].report for uid, (link, _) in links_by_uid.items() if link in answers}
+    reports = {uid: answers[owner.link].report for uid, owner in links_by_uid.items() if owner.link in answers}
     collected.runs = [run for r in chosen_ranks if (run := _steps_of(r, reports.get(r.run_uid))) is not None]
     silent = {*hosts} - {answer.report.host for answer in answers.values()}
     silent |= {r.host for r in chosen_ranks if r.run_uid not in reports}

@@ -38,9 +38,9 @@ def capsule(
     `runs`: the ranks whose steps are stored; `left_out`: a line for each part that is missing; `seconds`: the duration
     of the collection.
     """
-    by_rank = {run.state.rank: run for run in runs}
+    runs_by_rank = {run.state.rank: run for run in runs}
     watched = {r.rank for r in snapshot.ranks}
-    rows = [_rank_row(r, finding, r.rank in watched, by_rank.get(r.rank)) for r in snapshot.reported_ranks]
+    rows = [_rank_row(r, finding, r.rank in watched, runs_by_rank.get(r.rank)) for r in snapshot.reported_ranks]
     hosts, missing_hosts = _hosts(snapshot, finding)
     return Capsule(
         finding=finding,
@@ -51,7 +51,7 @@ def capsule(
         missing=snapshot.missing,
         num_missing=snapshot.num_missing,
         hosts=hosts,
-        stepped=tuple(sorted(by_rank)),
+        stepped=tuple(sorted(runs_by_rank)),
         left_out=(*left_out, *missing_hosts),
         versions=versions,
         seconds_to_collect=round(seconds, 3),
@@ -99,14 +99,14 @@ def host_row(window: HostWindow) -> HostRow:
     before, now, seconds = window.before, window.now, window.seconds
     nics_before = {nic.device: nic for nic in (*(before.nics or ()), *(before.rdma or ()))}
     gpus_before = {gpu.uuid: gpu for gpu in before.gpus or ()}
-    retransmitted = [sample.tcp.retransmitted_segments if sample.tcp else None for sample in (before, now)]
+    segments_before, segments_now = (s.tcp.retransmitted_segments if s.tcp else None for s in (before, now))
     load = now.load
     return HostRow(
         host=window.host,
         seconds=seconds,
         nics=tuple(_nic(nics_before.get(nic.device), nic, seconds) for nic in (*(now.nics or ()), *(now.rdma or ()))),
         gpus=tuple(_gpu(gpus_before.get(gpu.uuid), gpu) for gpu in now.gpus or ()),
-        retransmitted_segments=rise(retransmitted[0], retransmitted[1]),
+        retransmitted_segments=rise(segments_before, segments_now),
         memory_available_bytes=load.memory_available_bytes if load else None,
         memory_total_bytes=load.memory_total_bytes if load else None,
         runnable=load.runnable if load else None,

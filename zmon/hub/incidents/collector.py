@@ -42,7 +42,7 @@ class _Incident:
 
     finding: Finding  # the finding as of the last pass
     moments: list[TimelineEvent]
-    snapshot: Snapshot | None = None  # collect from this snapshot, since the diagnosis is new; None: already collected
+    snapshot: Snapshot | None = None  # at the newest diagnosis, until data about it is collected
     is_stale: bool = True  # the capsule on disk is out of date
     due: float = 0.0  # unix time before which the capsule is not written
     has_ended: bool = False
@@ -58,10 +58,10 @@ class Incidents:
         self._config, self._links, self._journal, self._stall_evidence = config, links, journal, stall_evidence
         self.store = CapsuleStore(config.data_dir)
         self.error: str | None = None  # why capsules cannot be written
-        self._open: dict[str, _Incident] = {}
-        self._suspected: dict[tuple[str, int, str], Suspected] = {}
+        self._open: dict[str, _Incident] = {}  # by id of the finding
+        self._suspected: dict[tuple[str, int, str], Suspected] = {}  # by job, rank and reason
         self._limit = asyncio.Semaphore(_CONCURRENCY)
-        self._pruned_at: float | None = None
+        self._pruned_at: float | None = None  # unix time; None: prune at the next pass
         self._disk_work: set[asyncio.Future[object]] = set()  # writes and deletions in threads
         self.store.clear()
         for summary in self.store.summaries():
@@ -101,6 +101,7 @@ class Incidents:
         await asyncio.gather(*self._disk_work, return_exceptions=True)
 
     def _update(self, session: aiohttp.ClientSession, jobs: Mapping[str, Snapshot], now: float) -> None:
+        """Bring the incidents up to date with the journal, and start to write the capsules that are due."""
         self._update_suspects(now)
         active = {finding.id: finding for finding in self._journal.active() if needs_capsule(finding)}
         for finding in active.values():
@@ -122,6 +123,7 @@ class Incidents:
             self._in_thread(self._prune, [*self._open])
 
     def _update_incident(self, finding: Finding, snapshot: Snapshot | None, now: float) -> None:
+        """Add the changes of an active finding to its incident, and decide when its capsule is written next."""
         incident = self._open.get(finding.id)
         if incident is None:
             if snapshot is None and not finding.capsule:
@@ -211,7 +213,7 @@ class Incidents:
             capsule = incidents.capsule(finding, collected.snapshot, runs, left_out, collected.versions, now, seconds)
             return capsule, rows
 
-        self._pruned_at = None  # a new capsule takes space: prune at the next pass
+        self._pruned_at = None  # a new capsule takes space
         return await asyncio.to_thread(build)
 
     async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:

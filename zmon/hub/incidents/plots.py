@@ -21,6 +21,10 @@ STRIP_PIXELS = 120
 _CLIP_RATIO = 6.0  # × the median step: a step of one minute must not flatten the others
 _TICKS = ((-600, "−10 min"), (-60, "−1 min"), (-5, "−5 s"), (0, "0"), (5, "5 s"), (60, "1 min"), (600, "10 min"),
           (3600, "1 h"), (36000, "10 h"))  # fmt: skip
+_SHORTEST_AXIS_SECONDS = 5  # a time axis goes on for at least this long after the onset
+_AXIS_MARGIN = 0.3  # left and right of a time axis, in powers of ten
+_DOT_ROWS = 3  # so that dots of moments close to each other do not cover each other
+_DOT_PERCENT = 4.5  # of the width: dots of one row with this distance do not cover each other
 
 
 class SelfTimePlot(NamedTuple):
@@ -48,13 +52,13 @@ def self_time_plot(steps: Sequence[PlottedStep], ranks: Sequence[int]) -> SelfTi
     if not median:
         return None
     step_numbers = sorted({step.step for step in steps})
-    paths: dict[float, list[str]] = {}
+    bars: dict[float, str] = {}  # by opacity: the path of the bars of equal cells, which leave a gap between two rows
     for row, rank in enumerate(ranks):
-        levels = [_level(self_seconds.get((rank, number)), median) for number in step_numbers]
-        for begin, length, strength in _runs(levels):
-            paths.setdefault(strength, []).append(f"M{begin} {row}h{length}v.9h-{length}z")
-    background = f'<path class="known" d="{"".join("".join(d) for d in paths.values())}"/>'
-    cells = "".join(f'<path d="{"".join(d)}" fill-opacity="{strength}"/>' for strength, d in sorted(paths.items()))
+        opacities = [_opacity(self_seconds.get((rank, number)), median) for number in step_numbers]
+        for begin, length, opacity in _runs(opacities):
+            bars[opacity] = bars.get(opacity, "") + f"M{begin} {row}h{length}v.9h-{length}z"
+    background = f'<path class="known" d="{"".join(bars.values())}"/>'
+    cells = "".join(f'<path d="{path}" fill-opacity="{opacity}"/>' for opacity, path in sorted(bars.items()))
     height = ROW_PIXELS * len(ranks)
     return SelfTimePlot(
         f'<svg class="heat" width="100%" height="{height}" viewBox="0 0 {len(step_numbers)} {len(ranks)}" '
@@ -99,7 +103,8 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
     The axis is a symmetric logarithm of the time since `onset`: seconds near it, hours far from it.
     """
     positions = [_symmetric_log(moment.time - onset) for moment in moments] or [0.0]
-    low, high = min(*positions, 0.0) - 0.3, max(*positions, _symmetric_log(5)) + 0.3
+    low = min(*positions, 0.0) - _AXIS_MARGIN
+    high = max(*positions, _symmetric_log(_SHORTEST_AXIS_SECONDS)) + _AXIS_MARGIN
 
     def percent_of_width(position: float) -> str:
         return f"{2 + 96 * (position - low) / (high - low):.2f}%"
@@ -111,10 +116,10 @@ def timeline(moments: Sequence[TimelineEvent], onset: float) -> str:
         if low <= position <= high
     )
     dots = []
-    last_in_row = [-9.0, -9.0, -9.0]  # percent of the last dot of each row; rows keep dots from covering each other
+    last_in_row = [-math.inf] * _DOT_ROWS  # percent
     for number, position in enumerate(positions, 1):
         percent = 100 * (position - low) / (high - low)
-        row = next((row for row, last in enumerate(last_in_row) if percent - last > 4.5), number % len(last_in_row))
+        row = next((row for row, last in enumerate(last_in_row) if percent - last > _DOT_PERCENT), number % _DOT_ROWS)
         last_in_row[row] = percent
         y = 12 + 20 * row
         dots.append(
@@ -137,17 +142,19 @@ def _line(values: Sequence[float | None], top: float, name: str) -> str:
     return f'<path class="{name}" d="{"".join(parts)}" vector-effect="non-scaling-stroke"/>'
 
 
-def _level(value: float | None, median: float) -> float | None:
-    return None if value is None else next(strength for ratio, strength in LEVELS if value <= ratio * median)
+def _opacity(self_seconds: float | None, median: float) -> float | None:
+    if self_seconds is None:
+        return None
+    return next(opacity for ratio, opacity in LEVELS if self_seconds <= ratio * median)
 
 
-def _runs(levels: Sequence[float | None]) -> Iterator[tuple[int, int, float]]:
-    """Yield begin, length and strength of each run of equal levels."""
+def _runs(opacities: Sequence[float | None]) -> Iterator[tuple[int, int, float]]:
+    """Yield begin, length and opacity of each run of equal opacities; None separates runs."""
     begin = 0
-    for strength, run in groupby(levels):
+    for opacity, run in groupby(opacities):
         length = sum(1 for _ in run)
-        if strength is not None:
-            yield begin, length, strength
+        if opacity is not None:
+            yield begin, length, opacity
         begin += length
 
 

@@ -50,8 +50,8 @@ def report(capsule: Capsule, steps: Sequence[PlottedStep]) -> str:
     plotted_ranks = most_important([row for row in capsule.ranks if row.rank in capsule.stepped])
     in_flight = finding.evidence.in_flight or {}
     context: dict[str, Any] = {
-        "c": capsule,
-        "f": finding,
+        "capsule": capsule,
+        "finding": finding,
         "who": culprit_names(finding),
         "csp": CSP,
         "rows": rows,

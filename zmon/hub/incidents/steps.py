@@ -61,11 +61,11 @@ class LastSteps:
         return self.steps.columns
 
 
-def last_steps(state: RankState, steps: Steps, zero: float) -> LastSteps:
-    """Return the last 200 steps; `zero` is the unix time at which the clock of `steps` was 0."""
+def last_steps(state: RankState, steps: Steps, clock_zero: float) -> LastSteps:
+    """Return the last 200 steps; `clock_zero` is the unix time at which the clock of `steps` was 0."""
     last = steps.select(range(max(steps.num_rows - MAX_STEPS, 0), steps.num_rows))
-    low, differences = last.columns.get(START, (0, b""))
-    return LastSteps(state, replace(last, columns={**last.columns, START: (low + ns(zero), differences)}))
+    lowest, differences = last.columns.get(START, (0, b""))  # differences from the lowest number
+    return LastSteps(state, replace(last, columns={**last.columns, START: (lowest + ns(clock_zero), differences)}))
 
 
 def encode(runs: Sequence[LastSteps]) -> tuple[bytes, tuple[int, ...]]:

@@ -10,7 +10,9 @@ from zmon.schema.incident import IncidentRank
 from zmon.schema.rank import FROZEN
 
 UNKNOWN = "unknown"
+# Escape sequences of a terminal: colours and cursor movements, titles and links, and sequences of one character.
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
+# Control characters except tab and newline, and those that change the direction of the text.
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -24,10 +26,10 @@ def plain(text: str) -> str:
 
 
 def seconds(value: float | None) -> str:
-    """Return a duration in ms, s, min or h."""
+    """Return a duration in ms, in s up to two minutes, in min up to two hours, or in h."""
     if value is None:
         return UNKNOWN
-    if abs(value) < 0.9995:
+    if abs(value) < 0.9995:  # above it, three digits are 1e+03 ms
         return f"{value * 1000:.3g} ms"
     if abs(value) < 120:
         return f"{value:.3g} s"
