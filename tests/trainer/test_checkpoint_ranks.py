@@ -76,7 +76,7 @@ def test_resumed_run_is_bit_identical_with_another_number_of_ranks_and_other_sha
 def test_run_resumes_from_the_checkpoint_before_a_killed_save(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
-    assert run(2, "--die", when, "4", rank).returncode != 0
+    assert run(2, "--die", when, "4", rank).returncode != 0  # at step 4
     assert file_names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
 
     ended = run(1, "--steps", "6")
