@@ -235,7 +235,7 @@ NUMBERS = {
         f"without that, {AGENT_PORT}.",
     ],
     "docs/deploy/kubernetes.md": [
-        f"A box takes {BOX} for each rank",
+        f"Each rank has a box of {BOX}",
         f"port {AGENT_PORT} of every node",
         f"folder of a pod {GRACE_SECONDS / 60:.0f} minutes after the pod is gone",
     ],

@@ -33,7 +33,7 @@ class WireConfig:
     """The precision of vectors on the network."""
 
     forward: str = "full"  # precision of pooled vectors: full (that of the computation), float16 or bfloat16
-    backward: str = "full"  # precision of their gradients: the same values
+    backward: str = "full"  # precision of the gradients of pooled vectors: full, float16 or bfloat16
 
     def __post_init__(self) -> None:
         for key, value in (("wire.forward", self.forward), ("wire.backward", self.backward)):

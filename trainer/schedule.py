@@ -22,7 +22,7 @@ class ScheduleConfig:
     warmup_steps: int = 0  # steps in which the learning rate rises linearly
     decay_start_step: int = 0  # first step of the decay, or the end of the warm-up if that is later
     decay_steps: int = 0  # steps in which the learning rate falls; 0: it never falls
-    decay_power: float = 2.0  # power of the polynomial of the decay; 1: linear
+    decay_power: float = 2.0  # exponent of the polynomial decay; 1: linear
     floor: float = 0.0  # factor on the learning rate after the decay
 
     def __post_init__(self) -> None:

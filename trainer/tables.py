@@ -31,9 +31,9 @@ class TierConfig:
 @dataclass(frozen=True)
 class EmbeddingConfig:
     rows: tuple[int, ...]  # rows of each table; one table per sparse feature
-    dim: int | tuple[int, ...] = 16  # columns of all tables, or a list by table; model.interaction dot needs equal ones
+    dim: int | tuple[int, ...] = 16  # columns of all tables, or a list by table; equal ones if model.interaction is dot
     dtype: str = ""  # type of the weights of divided tables: bfloat16 or float16; empty: train.dtype
-    kernel: str = "auto"  # torch, fbgemm, auto (fbgemm on GPUs if it is installed, torch otherwise) or fastest
+    kernel: str = "auto"  # torch, fbgemm, auto (fbgemm on GPUs if installed, else torch), fastest (as measured)
     memory: int = 0  # bytes that a rank may spend on rows of divided tables; 0: as many as they need
     tier: TierConfig = field(default_factory=TierConfig)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from lab.simulator.endings import terminated
+from lab.simulator.endings import SignalName, terminated
 from lab.simulator.processes import OTHER_PID
 from lab.simulator.rank import SimulatedRank
 
@@ -75,12 +75,13 @@ class Launchers:
             self.relaunched.setdefault(rank.attempt, world.time + delay)
             world.schedule(delay + shape.import_seconds, self._launch)
 
-    def cancel(self, to: Literal["launcher", "ranks"], signal: str) -> None:
+    def cancel(self, to: Literal["launcher", "ranks"], signal: Literal["SIGTERM", "SIGINT"]) -> None:
         """End the job as its owner does, by a signal to the launchers or to all ranks."""
         world = self._world
         launcher = world.shape.launcher
         self._cancelled = True
-        forwarded = {"torchrun": signal, "spawn": "SIGINT"}.get(launcher, "SIGTERM")
+        forwards: dict[str, SignalName] = {"torchrun": signal, "spawn": "SIGINT"}
+        forwarded = forwards.get(launcher, "SIGTERM")
         is_direct = to == "ranks" or launcher == "none"
         received, sender = (signal, OTHER_PID) if is_direct else (forwarded, LAUNCHER_PID)
         for rank in world.ranks:

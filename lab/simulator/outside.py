@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from lab.simulator.composition import Strike
+from lab.simulator.endings import SignalName
 from lab.simulator.rank import SimulatedRank
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def strike_from_outside(world: World, strike: Strike) -> None:
             world.on_outside(strike)
 
 
-def _signal_host(world: World, struck: SimulatedRank, name: str, seconds: float) -> None:
+def _signal_host(world: World, struck: SimulatedRank, name: SignalName, seconds: float) -> None:
     """Send a signal to all ranks on the host of the struck one, at random times within these seconds."""
     for rank in world.ranks:
         if rank.host == struck.host:

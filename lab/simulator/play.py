@@ -21,39 +21,44 @@ from zmon.hub.acts import Policy
 from zmon.schema.names import STALL
 
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
-AFTER_SECONDS = 26.0  # the time for findings after the last fault, and after it has healed
-SLOW_SECONDS = 40.0  # the time for findings about slow ranks, unless SLOW_STEPS take longer
-SLOW_STEPS = 40
-JITTER_SECONDS = 400.0  # the time for a warning about `jitter`: it comes once 20 s of training are lost
-PAGE_SECONDS = 330.0  # a stall that silence proves pages within five minutes
-INIT_SECONDS = 2200.0  # the longest lease, and the time to page after it
-MENDABLE = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")  # a new launch ends these faults
-RESTART_SECONDS = 25.0  # if a launcher takes longer, a page is not false
-ENDED = ("cancel", "finish")  # after these no rank needs to move
-# A job that moves ends a step within these seconds and the time of ten usual steps.
-MOVE_SECONDS, MOVE_STEPS = 8.0, 10
+# The time for findings …
+AFTER_SECONDS = 26.0  # … after the last fault; then a fault that heals gets the time until it has healed
+SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # … about slow ranks: what takes longer
+JITTER_SECONDS = 400.0  # … about `jitter`: its warning comes once 20 s of training are lost
+JITTER_LOOK_SECONDS = 10.0  # between two looks for this warning
+PAGE_SECONDS = 330.0  # … about a stall that only silence shows, which pages within five minutes
+INIT_SECONDS = 2200.0  # … after the longest lease, with the time to page
+# Restarts and progress
+ENDED_BY_RESTART = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")
+RESTART_SECONDS = 25.0  # a page is no false alarm if the launcher takes longer to start the job again
+FINAL = ("cancel", "finish")  # after these strikes no rank needs to move
+MOVE_STEPS, MOVE_SECONDS = 10, 8.0  # a job that makes progress ends a step within ten usual steps and 8 s
 
 
 def play(composition: Composition, policy: Policy | None = None) -> Play:
-    """Play a composition. The world records each fault when it strikes, before the hub looks at its effects.
+    """Play a composition. Return the result, or the reason why it was skipped.
 
-    With a policy, an act that it asks for is judged too.
+    With a policy, the acts that it asks for are judged too.
     """
     with tempfile.TemporaryDirectory(prefix="zmon-simulated-") as folder:
         world = World(composition)
         watch = Watch(world, Path(folder), policy)
         while not world.struck and world.time < STRIKE_SECONDS:
             watch.run(world.time + 1.0)
-        moves = False
-        num_struck = -1
-        while len(world.struck) > num_struck:  # a fault may strike while the job shows whether it moves
+        while True:  # a fault may strike while the job shows whether it moves
             num_struck = len(world.struck)
-            moves = _await_findings(world, watch) or any(struck.strike.what in ENDED for struck in world.struck)
+            is_moving = _await_findings(world, watch)
+            if len(world.struck) == num_struck:
+                break
+        is_moving = is_moving or any(struck.strike.what in FINAL for struck in world.struck)
         truths = [
             truth_of(composition, struck.strike, struck.time, watch.agent_of(struck.strike.rank).shows(struck.time))
             for struck in world.struck
         ]
-        unjudged = Play(composition.seed, composition.number, (), (), "none", "skipped", composition=str(composition))
+        unjudged = Play(
+            composition.seed, composition.number, faults=(), culprits=(), evidence="none", result="skipped",
+            composition=str(composition),
+        )  # fmt: skip
         if not truths:
             return structs.replace(unjudged, skipped=f"no fault struck within {STRIKE_SECONDS:g} s")
         if watch.errors:
@@ -63,9 +68,9 @@ def play(composition: Composition, policy: Policy | None = None) -> Play:
         ]
         was_restarted = len(world.launches) > 1
         aftermath = Aftermath(
-            is_moving=moves,
+            is_moving=is_moving,
             was_restarted=was_restarted,
-            is_mended=was_restarted and moves and _is_mended(world, truths),
+            is_mended=was_restarted and is_moving and _is_mended(world, truths),
             looks_like_owner=looks_like_the_owners_end(world, watch.agents),
         )
         played = judge(unjudged, truths, published, world.shape.hosts, aftermath)
@@ -78,7 +83,7 @@ def _is_mended(world: World, truths: Sequence[Truth]) -> bool:
     """Return True if the launcher has started the job again soon after each fault, so that nobody has to act."""
     starts = world.launchers.relaunched.values()
     return all(
-        truth.strike.what in MENDABLE and any(0.0 <= start - truth.time < RESTART_SECONDS for start in starts)
+        truth.strike.what in ENDED_BY_RESTART and any(0.0 <= start - truth.time < RESTART_SECONDS for start in starts)
         for truth in truths
     )
 
@@ -93,24 +98,34 @@ def _await_findings(world: World, watch: Watch) -> bool:
     num_launches = len(world.launches)
     slow_seconds = max(SLOW_SECONDS, SLOW_STEPS * world.shape.step_seconds)
     watch.run(world.time + (slow_seconds if faults & {"slow", "jitter"} else AFTER_SECONDS))
-    until = world.time + JITTER_SECONDS
-    while "jitter" in faults and world.time < until and not watch.names_slow_steps and _moves(world, watch):
-        watch.run(world.time + SLOW_SECONDS / 4)
+    if "jitter" in faults:
+        _await_jitter_warning(world, watch)
     healing_seconds = max((strike.seconds or 0.0 for strike in world.composition.strikes), default=0.0)
     watch.run(world.time + healing_seconds)
     while world.launchers.is_restarting:
         watch.run(world.time + 1.0)
-    if _moves(world, watch):
+    if _run_and_see_progress(world, watch):
         return True
+    _await_page(world, watch)
+    return len(world.launches) > num_launches and _run_and_see_progress(world, watch)
+
+
+def _await_jitter_warning(world: World, watch: Watch) -> None:
+    until = world.time + JITTER_SECONDS
+    while world.time < until and not watch.names_slow_steps and _run_and_see_progress(world, watch):
+        watch.run(world.time + JITTER_LOOK_SECONDS)
+
+
+def _await_page(world: World, watch: Watch) -> None:
+    """Run until a stall that only silence shows has paged; if no stall has, until the longest lease has passed."""
     watch.run(world.time + PAGE_SECONDS)
     findings = [state.finding for state in watch.published]
     if not any(finding.detector == STALL and finding.severity == "critical" for finding in findings):
         watch.run(world.time + INIT_SECONDS)
-    return len(world.launches) > num_launches and _moves(world, watch)
 
 
-def _moves(world: World, watch: Watch) -> bool:
-    """Run a little; return True if all ranks have ended a step meanwhile."""
+def _run_and_see_progress(world: World, watch: Watch) -> bool:
+    """Run for ten usual steps and 8 s more, unless a rank cannot move. Return True if all ranks have ended a step."""
     if world.is_still or any(rank.ended is not None for rank in world.ranks):
         return False
     before = min(rank.now.step for rank in world.ranks)

@@ -11,7 +11,7 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from lab.simulator.collective import Collective
-from lab.simulator.endings import ProcessEnd, gloo_error, terminated, victim
+from lab.simulator.endings import ProcessEnd, SignalName, gloo_error, terminated, victim
 from lab.simulator.rank import DONE, SentSignal, SimulatedRank
 from zmon.schema.rank import LastWords
 
@@ -46,8 +46,8 @@ class Processes:
             rank.ending = ending = replace(ending, words=self._last_words(rank, ending))
             if rank.ending.words and rank.ending.words.kind == "exit":
                 rank.turn(world.time, DONE)
-        seconds = 0.0 if ending.leaves == "at once" else world.draw.choice(LEAVING_SECONDS)
-        if ending.leaves == "never":
+        seconds = 0.0 if ending.exits == "at once" else world.draw.choice(LEAVING_SECONDS)
+        if ending.exits == "never":
             seconds = inf
         world.schedule(seconds, partial(self.end, rank, ending))
 
@@ -71,7 +71,7 @@ class Processes:
         """Return the last words as the rank leaves them now."""
         return ending.words and replace(ending.words, time=self._world.time, sender_pid=rank.sender_pid)
 
-    def signal(self, rank: SimulatedRank, name: str, sender_pid: int = OTHER_PID) -> None:
+    def signal(self, rank: SimulatedRank, name: SignalName, sender_pid: int = OTHER_PID) -> None:
         """Send a signal to a rank; a stopped process handles only SIGKILL until it goes on."""
         world = self._world
         sent = SentSignal(world.time, name, sender_pid)
@@ -154,4 +154,4 @@ class Processes:
     def fail(self, rank: SimulatedRank, message: str) -> None:
         """Raise a network error in a rank; a stopped process raises it when it goes on."""
         if rank.ended is None and rank.stopped_since(self._world.time) is None:
-            self.leave(rank, victim(message, wraps=self._world.shape.wraps))
+            self.leave(rank, victim(message, wrapped=self._world.shape.wraps))

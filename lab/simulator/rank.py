@@ -10,7 +10,7 @@ from math import inf
 from typing import NamedTuple
 
 from lab.simulator.collective import Collective
-from lab.simulator.endings import ProcessEnd
+from lab.simulator.endings import ProcessEnd, SignalName
 from lab.simulator.instructions import Instruction
 from zmon.schema.measures import ns
 from zmon.schema.names import SAME_SIZE_OPS
@@ -52,7 +52,7 @@ class SentSignal(NamedTuple):
     """A signal to a process."""
 
     time: float
-    name: str
+    name: SignalName
     sender_pid: int
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from math import inf
 
 from lab.simulator.composition import PARTS, Shape, Strike
-from lab.simulator.endings import ProcessEnd, raised, words
+from lab.simulator.endings import ProcessEnd, last_words, raised
 from lab.simulator.instructions import Call, Instruction, Leave, Sleep, Spend, Turn
 
 OUTSIDE = (
@@ -53,7 +53,7 @@ def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
         case "raise" | "raise_all":
             return raised(strike.type, strike.message, wrapped=shape.wraps)
         case "raise_hung":  # its exit handlers wait for ever
-            return replace(raised(strike.type, strike.message, wrapped=shape.wraps), leaves="never")
+            return replace(raised(strike.type, strike.message, wrapped=shape.wraps), exits="never")
         case "raise_wrapped":
             return raised(strike.type, strike.message, wrapped=True)
         case "no_rendezvous":
@@ -61,7 +61,8 @@ def own_ending(strike: Strike, shape: Shape) -> ProcessEnd | None:
         case "abort":
             return ProcessEnd("signal SIGABRT", None)
         case "exit_zero" | "finish":
-            return ProcessEnd("exit code 0", words("exit", "", ""))
+            return ProcessEnd("exit code 0", last_words("exit", "", ""))
         case "exit_code":
-            return ProcessEnd(f"exit code {strike.code}", words("exception", "builtins.SystemExit", str(strike.code)))
+            error = last_words("exception", "builtins.SystemExit", str(strike.code))
+            return ProcessEnd(f"exit code {strike.code}", error)
     return None

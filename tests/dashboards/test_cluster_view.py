@@ -9,8 +9,8 @@ from tests.dashboards.recorded import ALERTS, EMPTY, LARGE, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text
 
 
-def number(app, label: str) -> str:
-    """Return the text of the number with this label in the summary of GPU time."""
+def figure(app, label: str) -> str:
+    """Return the text of the figure with this label in the summary of GPU time."""
     return re.search(f"<dt>{label}</dt><dd>(.*?)</dd>", page_text(app).partition("zmon-cluster")[2])[1]
 
 
@@ -42,7 +42,7 @@ def test_banner_of_cluster_page_is_about_the_stalled_job(open_page, world):
 
 def test_stalled_job_has_no_step_time_and_a_rate_of_zero(open_page, world):
     world.jobs = [changed(JOB, state="stalled")]
-    assert "<td>none</td><td>0</td>" in page_text(open_page("cluster"))
+    assert "<td>604</td><td>none</td><td>0</td>" in page_text(open_page("cluster"))
 
 
 def test_cluster_page_without_findings_counts_jobs_by_state(open_page, world):
@@ -76,9 +76,9 @@ def test_job_that_a_fault_ended_is_the_headline_for_an_hour(open_page, world, ag
     assert "<b>video</b> ended by rank_exited" in page
 
 
-def test_cluster_page_shows_no_rate_of_a_job_that_is_done(open_page, world):
+def test_job_that_is_done_has_no_step_time_and_no_rate(open_page, world):
     world.jobs = [changed(JOB, state="done")]
-    assert "<td>–</td><td>–</td>" in page_text(open_page("cluster"))
+    assert "<td>604</td><td>–</td><td>–</td>" in page_text(open_page("cluster"))  # step, step time, samples/s
 
 
 def test_cluster_page_shows_the_gpu_time_of_all_jobs_from_ideal_to_real(open_page, world):
@@ -100,7 +100,7 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
     ]
     world.findings = [changed(STALL, **at, lost_gpu_hours=0.5)]  # it is open, and costs more by now
     assert (
-        number(open_page("cluster"), "Lost to incidents today")
+        figure(open_page("cluster"), "Lost to incidents today")
         == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
     )
 
@@ -108,7 +108,7 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
 @pytest.mark.parametrize(("incidents", "text"), [([], "0 GPU-h <small>0 incidents</small>"), ([INCIDENT], "unknown")])
 def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incidents, text):
     world.incidents = incidents
-    assert number(open_page("cluster"), "Lost to incidents today") == text
+    assert figure(open_page("cluster"), "Lost to incidents today") == text
 
 
 @pytest.mark.parametrize(
@@ -121,24 +121,24 @@ def test_cost_of_today_is_zero_only_if_nothing_happened(open_page, world, incide
 )
 def test_cluster_page_shows_the_gpu_time_that_idle_jobs_hold(open_page, world, moment, text):
     world.moment = moment
-    assert number(open_page("cluster"), "Held by idle jobs so far") == text
+    assert figure(open_page("cluster"), "Held by idle jobs so far") == text
 
 
 def test_cluster_page_shows_the_trend_of_the_ideal_share(open_page):
     app = open_page("cluster")
-    assert re.fullmatch(r"[1-9]\d\.\d %", number(app, "Ideal, last 24 h"))
-    assert number(app, "Ideal, 24 h before") == "unknown <small>not recorded</small>"
+    assert re.fullmatch(r"[1-9]\d\.\d %", figure(app, "Ideal, last 24 h"))
+    assert figure(app, "Ideal, 24 h before") == "unknown <small>not recorded</small>"
 
 
-def test_cluster_page_without_accounts_is_unknown(open_page, world):
+def test_ideal_share_is_unknown_without_accounts(open_page, world):
     world.moment = EMPTY
     app = open_page("cluster")
-    assert number(app, "Ideal, last 24 h") == "unknown <small>not recorded</small>"
+    assert figure(app, "Ideal, last 24 h") == "unknown <small>not recorded</small>"
     assert "the hub knows no GPU time of a job" in page_text(app)
 
 
-def test_charts_of_all_jobs_begin_with_the_first_job(open_page, world):
+def test_charts_cover_the_shortest_range_with_the_age_of_the_oldest_job(open_page, world):
     world.jobs = [changed(JOB, time={"forward": 30.0}), changed(JOB, job_id="video", time={"forward": 3000.0})]
     open_page("cluster", range="6h")
     (request,) = [dict(query) for _, *query in world.requests if "zmon_job_gpu_seconds_total" in dict(query)["query"]]
-    assert int(request["end"]) - int(request["start"]) == 3600  # the shortest range with the 50 minutes of video
+    assert int(request["end"]) - int(request["start"]) == 3600  # the shortest that has the 50 minutes of video

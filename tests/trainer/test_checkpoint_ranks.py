@@ -5,7 +5,6 @@ ends all ranks.
 """
 
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,11 @@ import torch
 
 from tests.conftest import Zygote
 from tests.ranks import run_ranks
-from tests.trainer.conftest import assembled
+from tests.trainer.conftest import Run, assembled
 
 pytestmark = pytest.mark.e2e
 
 SCRIPT = str(Path(__file__).with_name("save_and_resume.py"))
-Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
@@ -62,12 +60,12 @@ def test_resumed_run_is_bit_identical_on_same_number_of_ranks(
     assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
-def test_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
+def test_resumed_run_is_bit_identical_with_another_number_of_ranks_and_other_sharding_kinds(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
     assert run(4, "--steps", "4", "--kinds", "column_wise,table_row_wise,data_parallel").returncode == 0
-    for file in (tmp_path / "out").glob("*.pt"):
+    for file in (tmp_path / "out").glob("*.pt"):  # four ranks left files that two ranks would not replace
         file.unlink()
     ended = run(2, "--steps", "6", "--kinds", "table_row_wise,row_wise,column_wise")
     assert "resumed at 4" in ended.stdout
@@ -78,7 +76,7 @@ def test_resumed_run_is_bit_identical_with_other_ranks_and_kinds(
 def test_run_resumes_from_the_checkpoint_before_a_killed_save(
     run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
-    assert run(2, "--die", when, "4", rank).returncode != 0
+    assert run(2, "--die", when, "4", rank).returncode != 0  # at step 4
     assert file_names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
 
     ended = run(1, "--steps", "6")
@@ -100,15 +98,15 @@ def test_ranks_restarted_by_torchrun_resume(
     assert equal(tensors(tmp_path / "out"), uninterrupted)
 
 
-@pytest.mark.parametrize("options", [(), ("--sync",)])
+@pytest.mark.parametrize("options", [(), ("--sync",)], ids=["asynchronous", "synchronous"])
 def test_full_disk_ends_all_ranks_and_keeps_older_checkpoints(
     run: Run, small_disk: Path, options: tuple[str, ...]
 ) -> None:
-    ended = run(2, "--more-rows", "128", *options)  # 0.4 MB each
+    ended = run(2, "--more-rows", "128", *options)  # a checkpoint has 0.4 MB; the disk has 1 MB
     assert ended.returncode != 0
     lines = [line for line in ended.stderr.splitlines() if "No space left on device" in line]
     assert sorted(line.split(": ")[1] for line in lines) == ["rank 0", "rank 1"]
-    assert len({line.split(": ", 2)[2] for line in lines}) == 1  # the same line on both
+    assert len({line.split(": ", 2)[2] for line in lines}) == 1  # both ranks have the same error
     assert f"step 6 was not saved in {small_disk}: rank " in lines[0]
     assert file_names(small_disk) == ["step-00000002", "step-00000004"]
 

@@ -1,6 +1,6 @@
-"""Replace what looks like a secret in text from a job: stderr, stacks and last words go to pages, pagers and files.
+"""Replace what looks like a secret in the text of a job: stderr, stacks and last words reach pages, pagers and files.
 
-Pure. docs/agent.md has the list of patterns for people. Nothing can recognize every secret.
+Pure. docs/agent.md lists the patterns for users. Nothing can recognize every secret.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import replace
 from zmon.schema.rank import LastWords
 
 REDACTED = "[redacted]"
-# Without a bound on the letters before the word, a long name would make the search slow.
+# At most 40 characters before the word, because a long name would make the search slow.
 _SECRET_NAME = (
     r"[\w.-]{0,40}(?:token|secret|passwd|password|passphrase|pwd|"
     r"api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
@@ -35,7 +35,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             rf"\1{REDACTED}",
         ),
         (rf"(?i)(--{_SECRET_NAME}\s+)[^\s-]\S*", rf"\1{REDACTED}"),
-        # by form: Hugging Face, OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, JSON web tokens
+        # by form alone: Hugging Face, OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, JSON web tokens
         (r"\bhf_[A-Za-z0-9]{8,}", REDACTED),
         (r"\bsk-[\w-]{16,}", REDACTED),
         (r"\b(?:gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,})", REDACTED),
@@ -47,7 +47,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def redacted(text: str) -> str:
-    """Return the text with each secret replaced; what names the secret stays."""
+    """Return the text with each secret replaced; its name stays, such as `token=`."""
     for pattern, replacement in _PATTERNS:
         text = pattern.sub(replacement, text)
     return text

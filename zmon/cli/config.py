@@ -10,7 +10,7 @@ import click
 import yaml
 
 from zmon.cli.commands import Commands
-from zmon.cli.thresholds import Settings
+from zmon.cli.thresholds import YamlMapping
 from zmon.errors import UsageError
 from zmon.yaml_text import load_yaml
 
@@ -52,7 +52,7 @@ def _defaults(name: str, values_by_key: Any, command: click.Command) -> dict[str
     defaults: dict[str, Any] = {}
     for key, value in (values_by_key or {}).items():
         option = _look_up(by_flag, str(key).replace("_", "-"))
-        if isinstance(option.type, Settings) and isinstance(value, dict):
+        if isinstance(option.type, YamlMapping) and isinstance(value, dict):
             defaults[str(option.name)] = value
             continue
         values = value if isinstance(value, list) and option.multiple else [value]

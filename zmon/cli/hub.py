@@ -10,7 +10,7 @@ import click
 
 from zmon.cli import options
 from zmon.cli.daemon import Listening, listening_options, serve
-from zmon.cli.thresholds import Settings, detectors_option
+from zmon.cli.thresholds import YamlMapping, detectors_option
 from zmon.detectors import Detector
 from zmon.errors import UsageError, ZmonError
 from zmon.hub import Hub, HubConfig, discovery
@@ -59,7 +59,7 @@ from zmon.steplog.files import lock_directory
 @click.option(
     "--alert-labels",
     envvar="ZMON_ALERT_LABELS",
-    type=Settings(read_alert_labels, PAGE),
+    type=YamlMapping(read_alert_labels, PAGE),
     default="{}",
     metavar="YAML",
     help="Labels of a job that its alerts carry, with their values or a pattern, such as {tier: [hero, normal]}. The "

@@ -27,16 +27,18 @@ _POLL_SECONDS = 0.5  # between two requests to the hub
 
 
 def play(name: str, config: StackConfig, seconds: float | None) -> None:
-    """Play a recording until Ctrl-C, or for so many seconds. Raises UsageError for an unknown name, and PartFailed.
+    """Play a recording until Ctrl-C, or for `seconds`. Raises UsageError for an unknown name, and PartFailed.
 
-    All data is in a temporary directory, so that it never mixes with data of this machine.
+    All data is in a temporary directory, so that it never mixes with data of this machine. The directory is deleted at
+    the end, but stays for its logs if a part fails.
     """
     recording = load(name)
     console = Console(markup=False)
     data_dir = Path(tempfile.mkdtemp(prefix="zmon-replay-"))
 
     async def run() -> bool:
-        until = None if seconds is None else time.monotonic() + seconds
+        """Return True if the replay was stopped, or every part is healthy at its end."""
+        deadline = None if seconds is None else time.monotonic() + seconds
         stop = stop_event()
         stack = ReplayStack(name, recording, replace(config, data_dir=data_dir), announcer(console))
         try:
@@ -47,7 +49,7 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
             if stop.is_set():
                 return True
             console.print(url_table(stack.urls, data_dir, stack.has_dashboard))
-            await _show_findings(stack, recording.job_id, console, stop, until)
+            await _show_findings(stack, recording.job_id, console, stop, deadline)
             return stop.is_set() or not await stack.unhealthy()
         finally:
             await stack.stop()
@@ -57,15 +59,17 @@ def play(name: str, config: StackConfig, seconds: float | None) -> None:
     shutil.rmtree(data_dir, ignore_errors=True)
 
 
-async def _show_findings(stack: Stack, job_id: str, console: Console, stop: asyncio.Event, until: float | None) -> None:
-    """Print each new finding of the hub about the job, until `stop` is set or the time is over."""
+async def _show_findings(
+    stack: Stack, job_id: str, console: Console, stop: asyncio.Event, deadline: float | None
+) -> None:
+    """Print each new finding of the hub about the job, until `stop` is set or the deadline has passed."""
     printed: set[str] = set()
     async with AsyncHub(stack.urls.hub, timeout=2.0) as hub:
-        while not stop.is_set() and (until is None or time.monotonic() < until):
+        while not stop.is_set() and (deadline is None or time.monotonic() < deadline):
             findings: Sequence[Finding] = ()
             with contextlib.suppress(Unreachable):  # the stack restarts the hub and prints a message
                 findings = (await hub.findings(job_id)).findings
-            for finding in reversed(findings):
+            for finding in reversed(findings):  # the oldest first
                 if finding.id not in printed:
                     lines = finding_lines(finding, job_id=job_id)
                     console.print("\n".join(lines), highlight=False, soft_wrap=True)

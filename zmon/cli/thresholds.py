@@ -1,4 +1,4 @@
-"""The type of options whose value is a mapping, which is YAML in one line, and two of them: thresholds and leases."""
+"""A click type for options whose value is a mapping in YAML, and two such options: `--detectors` and `--leases`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from zmon.schema.thresholds import PAGE, build
 from zmon.yaml_text import load_yaml
 
 
-class Settings(click.ParamType[Any]):
-    """A click type that makes an object from the settings of a site. Raises UsageError with a dotted key."""
+class YamlMapping(click.ParamType[Any]):
+    """A click type that builds an object from a YAML mapping. Raises UsageError, which names the dotted key."""
 
     name = "yaml"
 
     def __init__(self, make: Callable[[object, str], object], page: str = PAGE) -> None:
-        """`make(settings, key)` returns the object. `page`: the page of the documentation about these settings."""
+        """`make(settings, key)` returns the object. `page`: the page of the documentation that an error names."""
         self._make, self._page = make, page
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -37,16 +37,16 @@ class Settings(click.ParamType[Any]):
         return self._make(settings, key)
 
 
-def _configured(settings: object) -> object:
-    """Return the detectors with the thresholds of a site."""
-    from zmon import detectors  # only here: they load numpy, which an agent must not
+def _detectors(settings: object, _key: str) -> object:
+    """Return the detectors with the thresholds of a site. Errors name the keys themselves."""
+    from zmon import detectors  # not at the top: it loads numpy, which `zmon agent` must not load
 
     return detectors.configured(settings)
 
 
 detectors_option = click.option(
     "--detectors",
-    type=Settings(lambda settings, _: _configured(settings)),
+    type=YamlMapping(_detectors),
     envvar="ZMON_DETECTORS",
     default="{}",
     metavar="YAML",
@@ -54,7 +54,7 @@ detectors_option = click.option(
 )
 leases_option = click.option(
     "--leases",
-    type=Settings(lambda settings, key: build(Leases(), settings, key)),
+    type=YamlMapping(lambda settings, key: build(Leases(), settings, key)),
     envvar="ZMON_LEASES",
     default="{}",
     metavar="YAML",

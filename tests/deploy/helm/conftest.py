@@ -13,6 +13,9 @@ CHART = REPOSITORY / "helm/zmon"
 PYTHON = REPOSITORY / ".venv-helm/bin/python"
 ENGINE = REPOSITORY / "tests/deploy/helm/engine.py"
 SECONDS = 120
+OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
+ISSUER = {"tls": {"certManager": {"issuer": {"name": "ca"}}}}
+WITHOUT_OPERATOR = ("cert-manager.io/v1",)
 CI = {path.name.removesuffix("-values.yaml"): path for path in sorted((CHART / "ci").glob("*-values.yaml"))}
 
 

@@ -1,4 +1,6 @@
-"""Tests of `zmon doctor --kubernetes` with an API server on loopback."""
+"""Tests of how doctor reads a cluster from an API server on loopback, and of its checks if it may not."""
+
+import pytest
 
 from tests.doctor.kubernetes.scene import AGENTS, daemon_set, monitor, namespace, of_chart, prometheus, rule, states
 from tests.web.kubernetes.fake_api import FakeApi, pod
@@ -17,35 +19,43 @@ OBJECTS = {
     f"{OPERATOR}/servicemonitors": {"hub": monitor("ServiceMonitor")},
     f"{OPERATOR}/prometheusrules": {"zmon": rule()},
 }
+CLUSTER_CHECKS = (
+    "pods of agents", "DaemonSet zmon-agents/zmon-agent", "Pod Security zmon-agents",
+    "PodMonitor zmon-agents/zmon-agent", "ServiceMonitor zmon/zmon-hub", "PrometheusRule zmon/zmon-zmon",
+    "interval of zmon-agent", "interval of zmon-hub",
+)  # fmt: skip
+NOWHERE = "http://127.0.0.1:1"  # no server listens there
 
 
-async def examined(tmp_path, agents=AGENTS, missing="nothing", refusals=None):
+@pytest.fixture
+def token(tmp_path):
+    """Return the file with the token of the service account."""
+    path = tmp_path / "token"
+    path.write_text("token-1")
+    return path
+
+
+async def examined(token, agents=AGENTS, missing=None, refusals=None):
     """Return the checks of a cluster, and the queries of the requests for lists.
 
     The cluster is healthy, but has no paths that contain `missing`, and refuses what `refusals` says.
     """
-    (tmp_path / "token").write_text("token-1")
     api = FakeApi()
-    api.objects = {path: things for path, things in OBJECTS.items() if missing not in path}
+    api.objects = {path: things for path, things in OBJECTS.items() if missing is None or missing not in path}
     api.refusals = refusals or {}
     async with api.serve():
-        return await checks_of(api.account(tmp_path / "token"), agents), api.lists
+        return await checks_of(api.account(token), agents), api.lists
 
 
-async def test_every_check_is_armed_in_a_healthy_cluster(tmp_path):
-    checks, lists = await examined(tmp_path)
-    names = (
-        "pods of agents", "DaemonSet zmon-agents/zmon-agent", "Pod Security zmon-agents",
-        "PodMonitor zmon-agents/zmon-agent", "ServiceMonitor zmon/zmon-hub", "PrometheusRule zmon/zmon-zmon",
-        "interval of zmon-agent", "interval of zmon-hub",
-    )  # fmt: skip
-    assert states(checks) == dict.fromkeys(names, True)
+async def test_every_check_is_armed_in_a_healthy_cluster(token):
+    checks, lists = await examined(token)
+    assert states(checks) == dict.fromkeys(CLUSTER_CHECKS, True)
     assert {query.get("labelSelector") for query in lists} == {None, AGENTS.selector}
 
 
-async def test_rights_of_the_hub_alone_leave_the_rest_unknown_with_the_missing_rules(tmp_path):
+async def test_checks_that_the_hub_may_not_make_are_unknown_and_name_the_missing_rule(token):
     refused = {("list", path): (403, "x is forbidden") for path in OBJECTS if not path.endswith("/pods")}
-    checks, _ = await examined(tmp_path, refusals=refused)
+    checks, _ = await examined(token, refusals=refused)
     assert states(checks) == {
         "pods of agents": True,
         "DaemonSet of agents": None,
@@ -58,39 +68,36 @@ async def test_rights_of_the_hub_alone_leave_the_rest_unknown_with_the_missing_r
     assert '{apiGroups: ["monitoring.coreos.com"], resources: [prometheuses], verbs: [list]}' in rules
 
 
-async def test_cluster_without_the_operator_is_quiet(tmp_path):
-    checks, _ = await examined(tmp_path, missing="monitoring")
+async def test_missing_operator_is_absent_and_not_inert(token):
+    checks, _ = await examined(token, missing="monitoring")
     assert states(checks)["Prometheus operator"] is None
     assert False not in states(checks).values()
 
 
-async def test_no_request_is_about_agents_that_are_not_named(tmp_path):
-    checks, lists = await examined(tmp_path, agents=None)
+async def test_without_agents_in_the_configuration_no_request_selects_pods(token):
+    checks, lists = await examined(token, agents=None)
     assert states(checks)["pods of agents"] is None
+    assert lists
     assert all("labelSelector" not in query for query in lists)
 
 
-async def test_server_that_does_not_answer_is_one_line(tmp_path):
-    (tmp_path / "token").write_text("token-1")
+async def test_server_that_does_not_answer_is_one_inert_check(token):
     server = FakeApi()
-    server.url = "http://127.0.0.1:1"
-    (check,) = await checks_of(server.account(tmp_path / "token"), AGENTS)
+    server.url = NOWHERE
+    (check,) = await checks_of(server.account(token), AGENTS)
     assert (check.name, check.armed) == ("Kubernetes", False)
     assert "Connection refused" in check.result
 
 
-async def test_checks_of_a_pod_leave_out_its_node(tmp_path):
-    (tmp_path / "token").write_text("token-1")
-    nowhere = "http://127.0.0.1:1"
+async def test_checks_of_a_pod_leave_out_its_node(token):
     api = FakeApi()
     api.objects = OBJECTS
     async with api.serve():
-        checks = await examine_kubernetes(api.account(tmp_path / "token"), AGENTS, nowhere, nowhere)
-    names = [check.name for check in checks]
-    assert (names[0], names[-2:], len(names)) == ("pods of agents", ["hub", "Prometheus"], 10)
+        checks = await examine_kubernetes(api.account(token), AGENTS, NOWHERE, NOWHERE)
+    assert [check.name for check in checks] == [*CLUSTER_CHECKS, "hub", "Prometheus"]
 
 
-async def test_authority_that_is_broken_is_one_line(tmp_path):
+async def test_missing_ca_file_is_one_inert_check(tmp_path):
     http = HttpConfig(tls_config=TlsConfig(ca_file=tmp_path / "ca.crt"))
     (check,) = await checks_of(ApiServer("https://127.0.0.1:1", http), AGENTS)
     assert (check.name, check.armed) == ("Kubernetes", False)

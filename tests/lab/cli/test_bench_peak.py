@@ -24,7 +24,7 @@ def test_bench_peak_measures_each_dtype_and_the_memory(command, tmp_path):
 
 
 def test_bench_peak_uses_all_processors_whatever_a_launcher_has_set(command):
-    """The peak of a host with one thread is half of it or less."""
+    """With one thread, the measured peak would be a fraction of that of the host."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -37,7 +37,7 @@ def test_bench_peak_uses_all_processors_whatever_a_launcher_has_set(command):
     assert "memory (triad)" in out
 
 
-def test_folder_that_does_not_exist_is_misuse(command):
+def test_missing_folder_for_the_result_is_refused_with_exit_code_2(command):
     code, _, err = command("bench-peak", "--out", "/nowhere/peaks.yaml")
     assert code == 2
     assert "/nowhere does not exist" in err

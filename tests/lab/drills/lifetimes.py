@@ -1,4 +1,4 @@
-"""Record the lifetime of each job of a stage. Its end is between two readings of the wall clock."""
+"""Measure the lifetime of each job of a stage, to check the sum of its time account (test_played.py)."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 
 @dataclass
 class Lifetime:
-    """The lifetime of one job in unix seconds, measured at its lowest rank."""
+    """The lifetime of one job in unix seconds, measured at its lowest rank. Two readings of the clock bound its end."""
 
-    began: float  # start of the rank, from its box
-    alive: bool  # False: the rank had died before the job was ended
-    before: float  # just before the job was ended
-    after: float  # just after the job was ended
+    start: float  # of the rank, from its box
+    was_alive: bool  # False: the rank had died before the job was ended
+    end_begun: float  # just before the job was ended
+    end_done: float  # just after the job was ended
 
 
 @dataclass
@@ -37,7 +37,7 @@ class _Job:
     """A job of a stage, which records its lifetime when it is ended."""
 
     job: Any
-    stage: RecordingStage
+    recorder: RecordingStage
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.job, name)
@@ -45,10 +45,10 @@ class _Job:
     def end(self) -> None:
         """End the job and record its lifetime."""
         job_id = self.job.spec.job_id
-        lowest = min(self.stage.stage.ranks(job_id).values(), key=lambda rank: rank.rank, default=None)
-        before = time.time()
+        lowest = min(self.recorder.stage.ranks(job_id).values(), key=lambda rank: rank.rank, default=None)
+        end_begun = time.time()
         self.job.end()
-        lifetimes = self.stage.lifetimes
-        if lowest is not None and job_id not in lifetimes:
-            alive = lowest.alive and not lowest.gone_seconds
-            lifetimes[job_id] = Lifetime(lowest.start, alive, before, time.time())
+        lifetimes = self.recorder.lifetimes
+        if lowest is not None and job_id not in lifetimes:  # a job may be ended twice; the first time counts
+            was_alive = lowest.alive and not lowest.gone_seconds
+            lifetimes[job_id] = Lifetime(lowest.start, was_alive, end_begun, time.time())

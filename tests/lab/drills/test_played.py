@@ -127,11 +127,11 @@ def test_time_categories_sum_to_the_wall_clock_of_the_job(
     if rows[name].skipped:
         pytest.skip(rows[name].skipped)
     lifetime = stage.lifetimes[job_id]
-    time.sleep(max(0.0, lifetime.after + SETTLED_SECONDS - time.time()))
+    time.sleep(max(0.0, lifetime.end_done + SETTLED_SECONDS - time.time()))
     view = wait_for(f"{job_id} is known", lambda: stage.job(job_id), 10)
     total = sum(view.time.values())
-    least = lifetime.before - lifetime.began
-    most = lifetime.after - lifetime.began
+    least = lifetime.end_begun - lifetime.start
+    most = lifetime.end_done - lifetime.start
     assert total <= 1.001 * most + DETECTION_SECONDS
-    if lifetime.alive:
+    if lifetime.was_alive:
         assert total >= 0.999 * least

@@ -20,7 +20,7 @@ from zmon.detectors.endings.signals import is_owners_end, partial_signal
 from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unreported_mismatch
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
-from zmon.detectors.endings.wordless_end import may_be_runners_end, wordless_end
+from zmon.detectors.endings.wordless_end import may_be_end_by_framework, wordless_end
 from zmon.detectors.wording import ranks_on
 from zmon.job.aborts import hung_ranks
 from zmon.job.facts import gone_seconds
@@ -47,7 +47,7 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None  # the status will show whether the owner ended the launcher
     if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
         return None  # the reports of other hosts may still show a mismatch
-    if may_be_runners_end(end):
+    if may_be_end_by_framework(end):
         return wordless_end(end)
     if choice := agreed_exit(end):
         return choice

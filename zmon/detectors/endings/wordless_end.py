@@ -1,7 +1,8 @@
-"""Judge ranks that all ended with exit code 1 and without last words, although no rank waited for another one. Pure.
+"""Judge ranks that all ended with exit code 1 and without last words, while no rank waited for another one. Pure.
 
-Ray ends its actors like this after their work. If zmon does not see how the work itself ended
-(zmon/probe/hooks/runners.py), the work may have failed. A launcher that ends well confirms that it did not.
+Ray ends its actors in this way after their work. Usually zmon sees how the work itself ended
+(zmon/probe/hooks/runners.py). If it does not, the work may have failed. A launcher that exits with code 0 shows that it
+did not.
 """
 
 from __future__ import annotations
@@ -12,19 +13,22 @@ from zmon.schema.evidence import StallEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.rank import RankState
 
-_TRAINING = ("train", "eval")  # a save that is not done proves no end of the work
+_WORKING = ("train", "eval")  # not "checkpoint": a rank that ends during a save has not finished its work
 
 
-def may_be_runners_end(end: JobEnd) -> bool:
-    """Return True if a framework may have ended all ranks after their work, whether that went well or not."""
+def may_be_end_by_framework(end: JobEnd) -> bool:
+    """Return True if a framework may have ended all ranks after their work, whether the work went well or not."""
     ranks = end.ended
-    if not end.is_complete or len({r.step for r in ranks}) > 1 or not all(map(_ended_between_steps, ranks)):
+    if not end.is_complete or len({r.step for r in ranks}) > 1 or not all(map(_ended_like_an_actor_of_ray, ranks)):
         return False
-    return all(r.launcher_status in (None, "exit code 0") for r in ranks)
+    return all(r.launcher_status in (None, "exit code 0") for r in ranks)  # another status shows a failure
 
 
 def wordless_end(end: JobEnd) -> Finding | None:
-    """Return a warning about such an end; None if the launcher ended well, or may still tell how it ended."""
+    """Return a warning about an end for which `may_be_end_by_framework` is True.
+
+    None if all launchers ended well, or if a launcher may still show how it ended.
+    """
     if end.seconds_ago < end.limits.rest_seconds or all(r.launcher_status is not None for r in end.ended):
         return None
     first = end.ended[0]
@@ -41,8 +45,8 @@ def wordless_end(end: JobEnd) -> Finding | None:
     )
 
 
-def _ended_between_steps(state: RankState) -> bool:
-    """Return True if the rank was between two steps, and ended as Ray ends an actor."""
-    is_between = state.in_flight is None and state.phase == "other" and state.activity in _TRAINING
-    is_ended = state.last_words is None and state.exit_status == "exit code 1" and state.max_restarts is None
-    return is_between and is_ended and state.steps > 0
+def _ended_like_an_actor_of_ray(state: RankState) -> bool:
+    """Return True if the rank ended between two steps, with exit code 1, without last words, and nobody restarts it."""
+    is_between_steps = state.in_flight is None and state.phase == "other" and state.activity in _WORKING
+    is_wordless = state.last_words is None and state.exit_status == "exit code 1" and state.max_restarts is None
+    return is_between_steps and is_wordless and state.steps > 0

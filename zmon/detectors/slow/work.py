@@ -1,6 +1,7 @@
-"""Take out of the self times what a rank needs because it has more work than the others. Pure.
+"""Subtract from the self times what a rank needs because it has more work than the median rank. Pure.
 
-Work is measured in tokens, lookups, samples and bytes of all-to-all. All times in seconds, by rank and step.
+Work is measured in tokens, lookups, samples and bytes of all-to-all. Times are in seconds. Arrays have a row for each
+rank and a column for each step.
 """
 
 from __future__ import annotations
@@ -15,14 +16,13 @@ from zmon.schema.aligned_step import AlignedStep
 from zmon.stats import slope
 
 _OP = "all_to_all"  # the bytes of other ops depend on a rank's role, not on its work
-_MANY = 64  # enough ranks, and enough steps, to estimate the time per unit of work
+_MAX_POINTS = 64 * 64  # pairs of rank and step that are enough to estimate the time per unit of work
 
 
 def measures_of_work(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values | None]]:
     """Yield the measures of work by step and rank: tokens, lookups, samples, and bytes of all-to-all.
 
-    A measure counts if at least half of the steps have it and it differs between ranks. It is None in a step without
-    it.
+    A measure counts if at least half of the steps have it and it differs between ranks. A step without it has None.
     """
     exchanged = [
         values(step.sent_bytes[_OP]) + values(step.received_bytes[_OP]) if _OP in step.sent_bytes else None
@@ -39,18 +39,20 @@ def measures_of_work(steps: Sequence[AlignedStep]) -> Iterator[Sequence[Values |
 def seconds_without_work(seconds: Values, work: Sequence[Values | None]) -> Values:
     """Return the times without the part that a rank needs because it has more work than the median rank.
 
-    A rank with less work gets it added. The time per unit of work is the slope of least absolute deviations of self
-    time on work, both beyond the median rank, over all steps and ranks (`zmon.stats.slope`). It is at most the self
-    time of the median rank divided by its work, so that a little more work does not excuse a rank that takes twice as
-    long.
+    A rank with less work than the median rank gets time added. The time per unit of work is the slope of extra self
+    time on extra work, both relative to the median rank, over all steps and ranks (least absolute deviations,
+    `zmon.stats.slope`). It is at most the median self time divided by the median work, so that a little more work does
+    not excuse a rank that takes twice as long.
     """
-    nothing = np.zeros(len(seconds))
-    amounts = by_rank([nothing if row is None else row for row in work])
-    beyond = amounts - np.median(amounts, axis=0)
-    later = seconds - np.median(seconds, axis=0)
-    stride = seconds.size // _MANY**2 + 1
-    points = zip(beyond[:, ::stride].ravel().tolist(), later[:, ::stride].ravel().tolist(), strict=True)
-    typical = median(float(np.median(row)) for row in work if row is not None)
-    max_seconds = float(np.median(np.median(seconds, axis=0))) / typical if typical else 0.0
-    result: Values = seconds - min(max(slope(points) or 0.0, 0.0), max_seconds) * beyond
+    no_work = np.zeros(len(seconds))
+    # In a step without the measure no rank has extra work, so its times stay and it does not count for the slope.
+    amounts = by_rank([no_work if row is None else row for row in work])
+    extra_work = amounts - np.median(amounts, axis=0)
+    extra_seconds = seconds - np.median(seconds, axis=0)
+    stride = seconds.size // _MAX_POINTS + 1  # leaves out steps, never ranks
+    points = zip(extra_work[:, ::stride].ravel().tolist(), extra_seconds[:, ::stride].ravel().tolist(), strict=True)
+    median_work = median(float(np.median(row)) for row in work if row is not None)
+    max_seconds_per_unit = float(np.median(np.median(seconds, axis=0))) / median_work if median_work else 0.0
+    seconds_per_unit = max(slope(points) or 0.0, 0.0)  # more work saves no time
+    result: Values = seconds - min(seconds_per_unit, max_seconds_per_unit) * extra_work
     return result

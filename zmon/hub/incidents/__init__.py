@@ -2,7 +2,7 @@
 
 `zmon/schema/incident.py` defines a capsule. `collector` decides when a capsule is written, and `agent_data` gathers its
 data. `capsule_builder`, `moments` and `steps` build it (pure), and `capsule_store` stores it. `report` and `plots` make
-its page, with texts from `words`.
+its page, with the text formats of `words`.
 """
 
 from zmon.hub.incidents.capsule_builder import capsule

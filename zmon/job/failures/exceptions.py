@@ -1,4 +1,4 @@
-"""Classify exceptions: each by its errno, text and type, and a chain by the link that explains it. Pure."""
+"""Classify exceptions by errno, text and type. A chain of exceptions has the class of its root cause. Pure."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ _CLASSES_IN_QUOTED_CODE = (
     "device_memory", "wrong_device", "wrong_shape", "checkpoint_mismatch", "assertion", "device_error",
     "missing_module",
 )  # fmt: skip
-# Types that say it all, whatever a path or a name in the text may contain. Each also matches a row of `_TYPES`.
+# Types that decide the class, whatever words the text contains. Each also matches a row of `_TYPES`.
 _CERTAIN_TYPES = re.compile(
     r"(?:^|\.)(?:FileNotFoundError|ModuleNotFoundError|PermissionError|KeyboardInterrupt|MemoryError|OutOfMemoryError"
     r"|\w*Config\w*(?:Error|Exception)|UnicodeDecodeError|UnidentifiedImageError|JSONDecodeError|GatedRepoError"
     r"|RepositoryNotFoundError)$"
 )
 _RAISES = re.compile(r"(?:^|\n)\s*raise\b[^\n]*(?:\n[\s^~]*)?$")  # the last line of code is a `raise`
-# Classes of exceptions whose handling often raises further exceptions.
+# Classes of exceptions that often cause others while they are handled.
 _ROOTS = ("device_memory", "host_memory", "host_limit", "disk_full", "device_error", "assertion", "missing_module")
+_MAX_CHARACTERS = 2 * MAX_TEXT  # of an exception: its type, and the first lines of its message
 
 _TYPES = rules(  # by the end of the name, if the text says nothing
     ("killed", (r"KeyboardInterrupt$", r"SIGTERM\w*$")),
@@ -74,7 +75,7 @@ _CLASS_BY_ERRNO = {
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "disk_full"),
     **dict.fromkeys((errno.EADDRINUSE, errno.EADDRNOTAVAIL), "rendezvous"),
     **{errno.ENOMEM: "host_memory", errno.EMFILE: "host_limit", errno.EPIPE: "connection_lost"},
-    # Of file systems, also over a network, and of clients of services.
+    # File systems, local or over a network, and clients of services return these.
     **dict.fromkeys((errno.EIO, errno.EDEADLK, errno.ECOMM, errno.ESTALE, errno.EREMOTEIO, errno.ENOTCONN), "storage"),
     **dict.fromkeys((errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ETIMEDOUT, errno.ECONNREFUSED), "storage"),
 }
@@ -82,13 +83,15 @@ _CLASS_BY_ERRNO = {
 
 def class_of(item: Raised) -> str:
     """Return the class of one exception, without its causes, by the first rule that knows it; else `code_error`."""
-    from_certain_to_vague = (_by_tensors, _by_place, _by_errno, _by_certain_type, _by_text, _by_type, _by_parser)
-    name = next(filter(None, (rule(item) for rule in from_certain_to_vague)), "code_error")
-    if name == "connection_lost" and _SERVICE.search(f"{item.type}\n{item.frames}"):
+    from_certain_to_vague = (
+        _by_tensors, _by_peers, _by_shared_memory, _by_errno, _by_certain_type, _by_text, _by_type, _by_parser,
+    )  # fmt: skip
+    kind = next(filter(None, (rule(item) for rule in from_certain_to_vague)), "code_error")
+    if kind == "connection_lost" and _SERVICE.search(f"{item.type}\n{item.frames}"):
         return "storage"  # the connection was to a service, and not to a rank
-    if name in ("connection_lost", "collective_timeout") and _RENDEZVOUS.search(item.frames):
+    if kind in ("connection_lost", "collective_timeout") and _RENDEZVOUS.search(item.frames):
         return "rendezvous"
-    return name
+    return kind
 
 
 def _by_tensors(item: Raised) -> str | None:
@@ -99,41 +102,50 @@ def _by_tensors(item: Raised) -> str | None:
     return "wrong_shape" if are_on_gpu[0] == are_on_gpu[1] else "wrong_device"
 
 
-def _by_place(item: Raised) -> str | None:
-    """Judge a connection between processes of the job, and a full /dev/shm."""
+def _by_peers(item: Raised) -> str | None:
+    """Judge a connection between processes of the job."""
     if _PEERS.search(item.frames) and item.type.endswith("EOFError"):
         return "connection_lost"
     if _PEERS.search(item.frames) and item.type.endswith("gaierror"):
         return "rendezvous"
+    return None
+
+
+def _by_shared_memory(item: Raised) -> str | None:
+    """Judge a full /dev/shm, which has the errno of a full disk."""
     first_line = _first_line(item)
     return "host_limit" if "/dev/shm" in first_line and "No space" in first_line else None
 
 
 def _by_errno(item: Raised) -> str | None:
+    """Judge an OSError by its errno."""
     match = _ERRNO.match(_first_line(item))
     return _CLASS_BY_ERRNO.get(int(match[1])) if match else None
 
 
 def _by_certain_type(item: Raised) -> str | None:
+    """Judge a type that no text can overrule."""
     return _by_type(item) if _CERTAIN_TYPES.search(item.type) else None
 
 
 def _by_text(item: Raised) -> str | None:
     """Judge the first line of the text, or its first paragraph if the first line announces the reason or says nothing.
 
-    NCCL gives its reason in the second line, a colon announces it; other libraries begin with an empty line.
+    NCCL gives its reason in the second line. A colon at the end of the first line announces one. Other libraries begin
+    with an empty line.
     """
-    first_line, _, rest = item.text[: 2 * MAX_TEXT].partition("\n")
+    first_line, _, rest = item.text[:_MAX_CHARACTERS].partition("\n")
     paragraph = " ".join([first_line, *rest.strip().partition("\n\n")[0].split("\n")])
     is_announced = "NCCL" in first_line or first_line.endswith(":")
     for text in (paragraph,) if is_announced else (first_line, paragraph):
-        name = _first_class(TEXTS, text)
-        if name and (not item.quotes_code or name in _CLASSES_IN_QUOTED_CODE):
-            return name
+        kind = _first_class(TEXTS, text)
+        if kind and (not item.quotes_code or kind in _CLASSES_IN_QUOTED_CODE):
+            return kind
     return None
 
 
 def _by_type(item: Raised) -> str | None:
+    """Judge the type, if nothing more certain is known."""
     return _first_class(_TYPES, item.type)
 
 
@@ -146,28 +158,28 @@ def root_of(item: Raised) -> tuple[str, Raised]:
     """Return the class and the exception of the link of a chain that explains the others.
 
     A cause explains what was raised from it. An exception that was only being handled may be a coincidence: a file
-    that was looked for first. It counts if it is of a kind that makes other exceptions, or if the code that handled it
-    raised an exception that says less.
+    that was looked for first. It counts only if the last exception says little: if it is a `code_error` or a
+    consequence, and the handled one is in `_ROOTS`; or if it is a `code_error` that the job raised by `raise`.
     """
-    name = class_of(item)
+    kind = class_of(item)
     chain = [(class_of(link), link) for link in item.causes if not link.is_wrapper]
     if item.is_wrapper and chain:
-        name, item = chain[-1]
-    informative = [(kind, link) for kind, link in chain if kind != "code_error"]
-    roots = [(kind, link) for kind, link in informative if kind in _ROOTS]
+        kind, item = chain[-1]
+    informative = [(link_kind, link) for link_kind, link in chain if link_kind != "code_error"]
+    roots = [(link_kind, link) for link_kind, link in informative if link_kind in _ROOTS]
     if informative and not item.is_handling:
         return informative[0]
-    if roots and (name == "code_error" or name in CONSEQUENCES):
+    if roots and (kind == "code_error" or kind in CONSEQUENCES):
         return roots[0]
-    if informative and name == "code_error" and _RAISES.search(item.frames):
+    if informative and kind == "code_error" and _RAISES.search(item.frames):
         return informative[0]
-    return name, item
+    return kind, item
 
 
 def _first_line(item: Raised) -> str:
-    return item.text[: 2 * MAX_TEXT].partition("\n")[0]
+    return item.text[:_MAX_CHARACTERS].partition("\n")[0]
 
 
 def _first_class(table: Rules, text: str) -> str | None:
     """Return the class of the first row that matches the text."""
-    return next((name for name, pattern in table if pattern.search(text)), None)
+    return next((kind for kind, pattern in table if pattern.search(text)), None)

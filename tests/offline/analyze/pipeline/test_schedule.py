@@ -48,7 +48,8 @@ def test_send_and_receive_that_were_issued_together_overlap_however_short_they_a
     assert Schedule(operations).replay([1.0, 2.0, 1.0, 2.0]) == pytest.approx(2.0)
 
 
-def test_operations_that_wait_for_each_other_are_refused():
+def test_order_with_a_cycle_is_refused():
+    """Rank 0 has x before y, and rank 1 has y before x."""
     operations = [Operation(0, "a", 0, 1, "x"), Operation(0, "b", 1, 2, "y")]
     operations += [Operation(1, "b", 0, 1, "y"), Operation(1, "a", 1, 2, "x")]
     with pytest.raises(ValueError, match="wait for each other"):
