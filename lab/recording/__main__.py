@@ -7,13 +7,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from lab.drills.draw import job_spec
 from lab.drills.play import await_scene
 from lab.recording.loop import loop
-from lab.recording.paths import paths_of_this_machine, with_paths
 from lab.recording.recorder import Recorder, longest_pause
 from lab.recording.scenes import DRAW, SCENES
 from lab.recording.stage import RecordedHosts
@@ -22,6 +23,7 @@ from lab.stage.cluster import agent_url
 from zmon.errors import ZmonError
 from zmon.stack.replay import FOLDER, SUFFIX, PastSeries, Recording, encode
 
+CHECKOUT = Path(__file__).parents[2]
 HISTORY_SECONDS = 45.0  # of training before the recording, for charts
 BEFORE_SECONDS = 20.0  # of the recording before the fault
 AFTER_SECONDS = 60.0  # of the recording after the fault
@@ -76,6 +78,28 @@ def history(
         if labels.get("job_id", job_id) == job_id:
             series.append(PastSeries(labels, tuple((float(time), float(value)) for time, value in row["values"])))
     return tuple(series)
+
+
+def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
+    """Return the recording with these beginnings of paths replaced in all texts, so that it does not name the machine."""
+
+    def replace_paths(value: Any) -> Any:
+        if isinstance(value, str):
+            for folder, name in names.items():
+                value = value.replace(folder, name)
+            return value
+        if isinstance(value, dict):
+            return {key: replace_paths(item) for key, item in value.items()}
+        return [replace_paths(item) for item in value] if isinstance(value, list | tuple) else value
+
+    plain = msgspec.to_builtins(recording, builtin_types=(bytes,))
+    return msgspec.convert(replace_paths(plain), Recording)
+
+
+def paths_of_this_machine() -> dict[str, str]:
+    """Return the folders and control groups of this machine, and names for them that say nothing about it."""
+    groups = (line.rpartition(":")[2] for line in Path("/proc/self/cgroup").read_text().splitlines())
+    return {str(CHECKOUT): "/opt/zmon", sys.base_prefix: "/usr", **{path: "/job" for path in groups if path != "/"}}
 
 
 def address(url: str) -> str:

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from lab.recording.paths import with_paths
+from lab.recording.__main__ import with_paths
 from tests.build import JOB, agent_report, rank_state
 from zmon.schema.api import RankEvidence
 from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport, Recording
