@@ -81,7 +81,7 @@ def history(
 
 
 def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
-    """Return the recording with these beginnings of paths replaced in all texts, so that it does not name the machine."""
+    """Return the recording with these beginnings of paths replaced in all texts: it must not name the machine."""
 
     def replace_paths(value: Any) -> Any:
         if isinstance(value, str):
