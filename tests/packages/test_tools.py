@@ -22,7 +22,7 @@ for _ in range(50):
     optimizer.zero_grad()
     model(torch.ones(4, 8)).sum().backward()
     optimizer.step()
-print(sys.prefix)
+sys.stdout.write(sys.prefix + "\\n")  # in one write: torchrun's ranks are unbuffered and share the pipe
 """
 
 
