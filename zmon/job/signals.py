@@ -13,7 +13,7 @@ from enum import Enum
 
 from zmon.schema.rank import LastWords, RankState
 
-CANCELLED_CODES = ("143", "130", "129", "131")  # 128 + the number of the signal: the job has its own handler
+CANCELLED_CODES = (143, 130, 129, 131)  # 128 + the number of the signal: the job has its own handler
 # Ctrl-C, torchrun's exception for a signal, and the exceptions that frameworks raise on SIGTERM.
 _CANCELLED_TYPE = re.compile(r"(^|\.)(KeyboardInterrupt|SignalException|SIGTERM\w*)$")
 
@@ -70,7 +70,7 @@ def is_cancellation(words: LastWords) -> bool:
     if words.kind != "exception":
         return False
     if words.type == "builtins.SystemExit":
-        return words.message in CANCELLED_CODES
+        return words.message in map(str, CANCELLED_CODES)
     return _CANCELLED_TYPE.search(words.type) is not None
 
 

@@ -142,6 +142,8 @@ WHOLE_JOB = (
         "a code that they agreed on: the scheduler queues the job again", "the job chose this end"),
     row("all ranks leave by `os._exit(85)` after the same step", due("unknown", severity="warning"),
         [leaves(r, "os._exit", 85) for r in ALL], says="all 4 ranks left with exit code 85"),
+    row("all ranks leave by `os._exit(143)` after the same step", QUIET, [leaves(r, "os._exit", 143) for r in ALL],
+        "the job's handler of SIGTERM ended them"),
     row("all ranks leave by `os._exit(85)`, and one is a step behind", due("rank_exited", *ALL),
         [leaves(r, "os._exit", 85, step=99 if r == 1 else 100) for r in ALL]),
     row("all ranks leave by `os._exit(85)`, and one has entered a collective less", due("rank_exited", *ALL),
