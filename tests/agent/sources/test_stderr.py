@@ -116,6 +116,20 @@ def test_shared_file_is_reported_as_shared(spawn, ranks, tmp_path):
     assert answer.text == "first\nsecond\n"
 
 
+def test_last_lines_of_a_dead_rank_are_not_pushed_out_by_what_others_write_to_its_file(spawn, ranks, tmp_path):
+    with (tmp_path / "err").open("ab") as file:
+        victim = spawn("", file)
+        ranks.update(a=process_id(spawn("", file).pid), b=process_id(victim.pid))
+        source = ranks.source()
+        file.write(b"step 1\n" * TAIL_BYTES)
+        file.flush()
+        read_tail(source)
+        file.write(b"ValueError: bad batch 17\n" + b"Connection reset by peer\n" * TAIL_BYTES)
+    del ranks["a"]
+    assert "step 1\nValueError: bad batch 17\nConnection reset" in read_tail(source, "a").text
+    assert "bad batch" not in read_tail(source, "b").text  # it lives, so its file may still get its last lines
+
+
 def test_redirected_stderr_of_a_living_rank_is_followed(ranks, tmp_path):
     script = (
         "import os, sys\nfor path in sys.stdin:\n"

@@ -26,6 +26,7 @@ from zmon.format import plain, plain_lines
 from zmon.process import ProcessId
 
 TAIL_BYTES = 8192
+_BEFORE_BYTES = 1024  # of these, what was written before the rank was last seen alive; its own error comes later
 OPEN_SECONDS = 120.0  # how long a file stays open after the rank's end; the hub asks for it sooner
 MAX_FILES = 256
 _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a terminal or device"}
@@ -38,6 +39,7 @@ class _Stderr:
     inode: tuple[int, int] | None = None
     fd: int | None = None
     path: str | None = None
+    living_bytes: int = 0  # size of the file when the rank was last seen alive
     reason: str = "it has not been opened yet"
     gone_at: float | None = None  # monotonic seconds
 
@@ -50,7 +52,7 @@ class _Stderr:
 class StderrEnd(NamedTuple):
     """The end of the stderr of one rank, or the reason why there is none."""
 
-    text: str | None = None  # the last TAIL_BYTES, without a first line that is cut off
+    text: str | None = None  # at most TAIL_BYTES, without a first line that is cut off
     error: str | None = None
     path: str | UnsetType | None = UNSET  # UNSET: the agent did not look for the file
     is_shared: bool | UnsetType = UNSET  # other ranks of this host write to it, as under torchrun without --redirects
@@ -87,20 +89,26 @@ class StderrSource:
         return Reading(None, (f"{left_out} ranks: at most {MAX_FILES} files are open",) if left_out else ())
 
     def tail(self, run_uid: str) -> StderrEnd:
-        """Return the end of a rank's stderr."""
+        """Return the end of a rank's stderr.
+
+        After the end of a rank, the other ranks and the launcher write much more to a file that they share. This must
+        not push out the rank's last lines, so the text then begins shortly before the end of the rank.
+        """
         file = self._files.get(run_uid, _Stderr(reason="the agent never saw the rank alive, or it ended too long ago"))
+        is_shared = file.fd is not None and sum(other.inode == file.inode for other in self._files.values()) > 1
         text: str | None = None
         error: str | None = file.reason
         if file.fd is not None:
             try:
                 start = max(0, os.fstat(file.fd).st_size - TAIL_BYTES)
+                if is_shared and run_uid not in self._runs():
+                    start = min(start, max(0, file.living_bytes - _BEFORE_BYTES))
                 raw = os.pread(file.fd, TAIL_BYTES, start)
                 # A line without its beginning may be a secret without its name.
                 raw = raw.partition(b"\n")[2] or raw if start else raw
                 text, error = plain_lines(raw.decode("utf-8", "replace")), None
             except OSError as failure:
                 error = f"cannot read {file.path}: {failure.strerror}"
-        is_shared = sum(other.inode == file.inode for other in self._files.values()) > 1 and text is not None
         return StderrEnd(text, error, file.path, is_shared)
 
     def _update(self, file: _Stderr, process: ProcessId) -> None:
@@ -110,6 +118,7 @@ class StderrSource:
                 with process.opened(self._proc) as folder:
                     link = folder / "fd/2"
                     status = link.stat()
+                    file.living_bytes = status.st_size
                     if file.inode == (status.st_dev, status.st_ino):
                         return
                     close_on_failure.callback(file.close)
