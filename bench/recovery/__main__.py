@@ -1,6 +1,6 @@
 """Measure how much longer a training takes under faults, with and without acts of zmon.
 
-    python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE] [--quick]
+    python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE]
 
 The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
 and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
@@ -65,11 +65,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
     parser.add_argument("--policy", type=Path, help="policy of the arms with acts (bench/recovery/policy.py)")
     parser.add_argument("--out", type=Path, help="file of results, which is created or continued")
-    parser.add_argument("--quick", action="store_true", help="two faults, 40 s apart, of short steps; for a smoke")
     options = parser.parse_args(words)
     sizes = Sizes(options.every, options.faults, options.ranks, options.step_seconds, options.cap, options.seed)
-    if options.quick:
-        sizes = Sizes(every=40.0, faults=2, ranks=options.ranks, step_seconds=0.02, cap=90.0, seed=options.seed)
     results = _read(options.out, sizes)
     sizes = results.sizes
     print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
