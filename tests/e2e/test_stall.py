@@ -19,7 +19,7 @@ def active_finding(stack: RunningStack, job: Job, cause: str, since: float = 0.0
 
 def assert_paged(stack: RunningStack, job: Job, rank: int, struck: float) -> None:
     """Check that one firing alert of the stall reached the webhook and names the rank."""
-    alerts = wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 2 * FINDING_SECONDS)
+    alerts = wait_for("a page", lambda: stack.alerts(job.job_id, "firing", struck), 2 * FINDING_SECONDS)
     assert {a["labels"]["alertname"] for a in alerts} == {"ZmonStall"}
     assert alerts[0]["labels"]["severity"] == "critical"
     assert f"rank {rank}" in alerts[0]["annotations"]["summary"]
@@ -42,7 +42,7 @@ def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStac
         assert status.returncode == 1
         assert f"rank {rank} on {HOST} froze" in " ".join(status.stdout.split())
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
-    wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved", struck), 60)
+    wait_for("the alert resolves", lambda: stack.alerts(training.job_id, "resolved", struck), 60)
     assert len({f["id"] for f in stack.findings(training.job_id, active=False, since=struck)}) == 1
 
 
