@@ -1,6 +1,6 @@
 """The scaling curve of the bundled trainer on this machine, and the error of predictions from smaller sizes.
 
-    python -m bench.scaling [--quick]
+    python -m bench.scaling
 
 It runs `zmon scaling` with sizes up to twice the number of cores. If several ranks share a core, the model multiplies
 computation and communication of a step by their number. This is coarse: too slow, because ranks that wait leave the
@@ -21,15 +21,12 @@ _BATCH = 2048  # samples of one rank; with the demo's 512, communication would b
 
 def main() -> None:
     """Run the benchmark."""
-    parser = parser_of(__doc__)
-    parser.add_argument("--quick", action="store_true", help="two short runs, as a quick check")
-    quick = parser.parse_args().quick
+    parser_of(__doc__).parse_args()
     cores = len(os.sched_getaffinity(0))
-    sizes = [1, 2] if quick else [1 << n for n in range((2 * cores).bit_length())]
-    effort = ["--rounds", "1", "--seconds", "3", "--mode", "weak"] if quick else ["--rounds", "3"]
+    sizes = [1 << n for n in range((2 * cores).bit_length())]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
-        words = ["--data-dir", folder, "--ranks", ",".join(map(str, sizes)), *effort]
-        scaling_command([*words, "--batch", str(_BATCH)], standalone_mode=False)
+        words = ["--data-dir", folder, "--ranks", ",".join(map(str, sizes)), "--rounds", "3", "--batch", str(_BATCH)]
+        scaling_command(words, standalone_mode=False)
 
 
 if __name__ == "__main__":

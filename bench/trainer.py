@@ -1,6 +1,6 @@
 """The bundled trainer's step compared with plain torch and with a lower bound, on two ranks of one thread each.
 
-    python -m bench.trainer [--rounds N] [--only speed|memory] [--quick]
+    python -m bench.trainer [--rounds N] [--only speed|memory]
 
 All variants train in turns in the same processes, so other load of the machine affects them alike. Compare within a
 column. `CPU time` covers all threads of a rank. It is steadier on a shared machine. The second part measures the peak
@@ -13,7 +13,7 @@ import json
 import statistics
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from bench.dlrm import Shape
@@ -38,15 +38,12 @@ def main() -> None:
         "--rounds", type=int, default=20, help=f"blocks of {BLOCK_STEPS} steps per variant (20: 4 minutes)"
     )
     parser.add_argument("--only", choices=("speed", "memory"), help="measure only this part")
-    parser.add_argument("--quick", action="store_true", help="small models and two rounds, as a quick check")
     arguments = parser.parse_args()
     shapes = [Shape(pooling) for pooling in _POOLING]
-    if arguments.quick:
-        shapes = [replace(shape, rows=1000, global_batch=64, bottom=(32,), top=(32,)) for shape in shapes]
     if arguments.only != "memory":
         print(_about(shapes[0]), flush=True)
         for shape in shapes:
-            print(*speed(shape, 2 if arguments.quick else arguments.rounds), sep="\n", flush=True)
+            print(*speed(shape, arguments.rounds), sep="\n", flush=True)
         print("(other trainers: python -m bench.rivals)")
     if arguments.only != "speed":
         print("peak memory of each rank, and the plan's prediction", flush=True)

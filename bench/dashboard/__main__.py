@@ -1,6 +1,6 @@
 """The load time of each view of the dashboard, for a job with a thousand ranks.
 
-    python -m bench.dashboard [--ranks N] [--store NAME] [--hours N] [--viewers N] [--rounds N] [--keep DIR]
+    python -m bench.dashboard [--ranks N] [--store NAME] [--viewers N] [--rounds N]
 
 It uses a real Prometheus with hours of synthetic history, or with `--store victoriametrics` a real VictoriaMetrics, a
 simulated hub, the dashboard as users start it, and a real Chromium. Times end when the whole view is drawn. "first"
@@ -12,20 +12,18 @@ takes 3 to 4 minutes to generate the history, and 9 minutes for four rounds. A j
 
 from __future__ import annotations
 
-import contextlib
 import io
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 from bench.dashboard import browser, history, queries, report, rounds, serving
 from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import measure_crowds
 from bench.rows import load_line, parser_of
-from dashboards.address import RANGES
 
+_HOURS = 6  # of history; a range of the views
 _AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
 _CROWD_DIVISOR = 4  # with a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded
 
@@ -33,19 +31,18 @@ _CROWD_DIVISOR = 4  # with a crowd, only a fourth of the rounds is measured: the
 def main() -> None:
     """Generate the history, start all servers, measure and print the tables."""
     parser = parser_of(__doc__)
-    hours = [int(name[:-1]) for name in RANGES if name[-1] == "h"]
     parser.add_argument("--ranks", type=int, default=1024, help="ranks of the job (1024)")
     parser.add_argument("--store", default=history.PROMETHEUS, choices=history.STORES, help="what keeps the history")
-    parser.add_argument("--hours", type=int, default=6, choices=hours, help="hours of history (6)")
     parser.add_argument("--viewers", type=int, default=20, help="viewers of the crowd (20)")
     parser.add_argument("--rounds", type=int, default=10, help="measurements of each view (10)")
-    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the history in this folder for the next run")
     arguments = parser.parse_args()
     assert isinstance(sys.stdout, io.TextIOWrapper)
     sys.stdout.reconfigure(line_buffering=True)  # a run takes long, so each table is printed at once
-    with _folder(arguments.keep) as folder:
-        wanted = Scene(arguments.ranks, arguments.hours, int(time.time()), _AHEAD_SECONDS)
-        scene = _history(arguments.store, wanted, folder).scene
+    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as name:
+        folder = Path(name)
+        scene = Scene(arguments.ranks, _HOURS, int(time.time()), _AHEAD_SECONDS)
+        print(f"generating {scene.hours:g} h of {scene.num_ranks:,} ranks on {len(scene.hosts)} hosts")
+        report.history(history.generate(arguments.store, scene, folder, print))
         with (
             serving.store(arguments.store, scene, folder) as prometheus,
             serving.hub(scene) as hub,
@@ -86,16 +83,6 @@ def measure(
         report.unknown(viewer.unknown)
 
 
-def _history(store: str, scene: Scene, folder: Path) -> history.History:
-    """Return the history of an earlier run in this folder if it can be used again, else generate it."""
-    generated = history.load(store, folder, scene, time.time())
-    if generated is None:
-        print(f"generating {scene.hours:g} h of {scene.num_ranks:,} ranks on {len(scene.hosts)} hosts")
-        generated = history.generate(store, scene, folder, print)
-    report.history(generated)
-    return generated
-
-
 def _floor(folder: Path, num_rounds: int) -> rounds.Times:
     """Return the times of an empty page of Streamlit, below which no view can be."""
     empty = browser.View("an empty page", "")
@@ -107,16 +94,6 @@ def _floor(folder: Path, num_rounds: int) -> rounds.Times:
                 for kind in times:
                     times[kind][empty.name].append(viewer.visit(page, empty))
         return times
-
-
-@contextlib.contextmanager
-def _folder(keep: Path | None) -> Iterator[Path]:
-    if keep:
-        keep.mkdir(parents=True, exist_ok=True)
-        yield keep
-        return
-    with tempfile.TemporaryDirectory(prefix="zmon-bench-") as folder:
-        yield Path(folder)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,22 @@
 """Measure how much longer a training takes under faults, with and without acts of zmon.
 
-    python -m bench.recovery [--arms ARM…] [--every SECONDS] [--out FILE] [--quick]
+    python -m bench.recovery [--arms ARM…] [--every SECONDS]
 
 The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
 and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
 `acts` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no acts`
 have one fault of each kind, and a recovery counts no more than the cap. In the arms `… shared store` all launches use
 the same store of torchrun, so a new rank may read the address of a dead rank. A run of all arms takes three times the
-faults × the seconds between them, and twice the cap. --out FILE stores the results; the next run with the same file
-runs the missing arms only.
+faults × the seconds between them, and twice the cap.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Sequence
 from itertools import cycle, islice
 from pathlib import Path
 
-import msgspec
 from torch.distributed.constants import default_pg_timeout
 
 from bench.recovery.arm import Arm, Sizes, run_arm
@@ -30,13 +27,6 @@ from lab.drills.session import open_stage
 from zmon.errors import ZmonError
 
 SHARED = "shared store"
-
-
-class Results(msgspec.Struct):
-    """The file of results: the sizes, and the arms that were run."""
-
-    sizes: Sizes
-    runs: list[ArmRun] = []
 
 
 def arms(faults: int) -> tuple[Arm, ...]:
@@ -52,8 +42,8 @@ def arms(faults: int) -> tuple[Arm, ...]:
     )
 
 
-def main(words: Sequence[str] | None = None) -> int:
-    """Run the arms that are missing, and print the tables."""
+def main() -> int:
+    """Run the arms, and print the tables."""
     parser = parser_of(__doc__)
     names = [arm.name for arm in arms(0)]
     parser.add_argument("--arms", nargs="+", choices=names, default=names, metavar="ARM", help=" · ".join(names))
@@ -63,43 +53,25 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--step-seconds", type=float, default=0.25, help="seconds that a step waits (0.25)")
     parser.add_argument("--cap", type=float, default=600.0, help="seconds after which a recovery is given up (600)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
-    parser.add_argument("--policy", type=Path, help="policy of the arms with acts (bench/recovery/policy.py)")
-    parser.add_argument("--out", type=Path, help="file of results, which is created or continued")
-    parser.add_argument("--quick", action="store_true", help="two faults, 40 s apart, of short steps; for a smoke")
-    options = parser.parse_args(words)
+    options = parser.parse_args()
     sizes = Sizes(options.every, options.faults, options.ranks, options.step_seconds, options.cap, options.seed)
-    if options.quick:
-        sizes = Sizes(every=40.0, faults=2, ranks=options.ranks, step_seconds=0.02, cap=90.0, seed=options.seed)
-    results = _read(options.out, sizes)
-    sizes = results.sizes
     print(f"{sizes}; torch's timeout of a collective: {default_pg_timeout.total_seconds():g} s", flush=True)
-    known_names = {run.name for run in results.runs}
-    missing = [arm for arm in arms(sizes.faults) if arm.name in options.arms and arm.name not in known_names]
+    runs: list[ArmRun] = []
     with tempfile.TemporaryDirectory(prefix="zmon-bench-") as name:
-        policy = options.policy or Path(name) / "policy.yaml"
-        if not options.policy:
-            policy.write_text(POLICY)
-        for arm in missing:
-            num_steps = next((run.num_steps for run in results.runs if run.name == CALM), None)
+        policy = Path(name) / "policy.yaml"
+        policy.write_text(POLICY)
+        for arm in (arm for arm in arms(sizes.faults) if arm.name in options.arms):
+            num_steps = next((run.num_steps for run in runs if run.name == CALM), None)
             folder = Path(name) / arm.name.replace(" ", "-")
             try:
                 with open_stage("host", folder, policy if arm.acts else None) as stage:
-                    results.runs.append(run_arm(arm, sizes, stage, num_steps))
+                    runs.append(run_arm(arm, sizes, stage, num_steps))
             except ZmonError as error:
                 print(f"{arm.name}: {error}", file=sys.stderr)
                 return 1
-            if options.out:
-                options.out.write_bytes(msgspec.json.format(msgspec.json.encode(results)))
-    print(*lines(results.runs, sizes.every), sep="\n")
+    print(*lines(runs, sizes.every), sep="\n")
     print(load_line())
     return 0
-
-
-def _read(file: Path | None, sizes: Sizes) -> Results:
-    """Return the results in the file; the sizes in the file count, not the sizes of the command line."""
-    if file is None or not file.exists():
-        return Results(sizes)
-    return msgspec.json.decode(file.read_bytes(), type=Results)
 
 
 if __name__ == "__main__":

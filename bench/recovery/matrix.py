@@ -39,7 +39,6 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--repeats", type=int, default=5, help="plays of each cell (5)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the struck ranks and moments (1)")
     parser.add_argument("--resume", action="store_true", help="go on with the newest session in the directory")
-    parser.add_argument("--policy", type=Path, help="policy of acts (bench/recovery/policy.py)")
     parser.add_argument("--without-acts", action="store_true", help="zmon watches and does nothing")
     parser.add_argument("--data-dir", type=Path, default=Path("recovery"), help="directory of the sessions (recovery)")
     options = parser.parse_args(words)
@@ -60,12 +59,12 @@ def _session(options: argparse.Namespace) -> history.Session:
     if options.resume:
         return history.newest(options.data_dir, "recovery")
     names = tuple(map(str, cells(options.cells)))
-    policy = options.policy
-    if policy is None and not options.without_acts:
+    act_file: str | None = None
+    if not options.without_acts:
         options.data_dir.mkdir(parents=True, exist_ok=True)
         policy = (options.data_dir / "policy.yaml").absolute()
         policy.write_text(POLICY)
-    act_file = str(policy) if policy else None
+        act_file = str(policy)
     head = history.Head(seed=options.seed, repeats=options.repeats, drills=names, act_file=act_file)
     return history.begin(options.data_dir, head, "recovery")
 

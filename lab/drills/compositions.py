@@ -7,7 +7,6 @@ others that are not worth a drill of their own.
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
@@ -89,10 +88,10 @@ class RealComposition:
     max_restarts: int
 
 
-def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill] = ELEMENTS) -> RealComposition:
+def compose_drill(seed: int, number: int, truth: Path) -> RealComposition:
     """Return the composition with this number; numbers go through all elements. Its faults are recorded in `truth`."""
     random = Random(f"{seed} {number} real")
-    first = elements[number % len(elements)]
+    first = ELEMENTS[number % len(ELEMENTS)]
     launcher: LauncherName = random.choice(("torchrun", "torchrun", "mpirun", "spawn", "none"))
     restarts = random.choice((0, 0, 2)) if launcher == "torchrun" else 0
     kind, ranks = random.choice(first.kinds), random.choice(first.ranks)
@@ -100,7 +99,7 @@ def compose_drill(seed: int, number: int, truth: Path, elements: Sequence[Drill]
     drill = replace(first, fault=recorded(first, truth))
     if first.name not in ALONE and random.random() < SECOND_SHARE:
         second = random.choice(
-            [element for element in elements if element.name in SECOND and element.name != first.name]
+            [element for element in ELEMENTS if element.name in SECOND and element.name != first.name]
         )
         drill = _with_second(drill, replace(second, fault=recorded(second, truth)))
     drill = replace(drill, job={**drill.job, "launcher": launcher, "max_restarts": restarts})

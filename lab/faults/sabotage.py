@@ -82,7 +82,7 @@ def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> floa
     """Wait until a rank obeys the order; return the time in unix seconds. Raises ZmonError if it does not obey."""
     usual = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
     seconds = usual if scene.obey_seconds is None else scene.obey_seconds
-    onset = await_obeyed(scene.job.folder, order, scene.rank if rank is None else rank, seconds)
+    onset = await_obeyed(scene.job.folder, scene.rank if rank is None else rank, seconds)
     if onset is None:
         log = f"see {scene.job.folder}/log"
         raise ZmonError(f"the job did not obey {order.what!r}", "it makes no progress, or died", log)

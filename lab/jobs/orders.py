@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median, quantiles
 
 RECENT_STEPS = 200  # steps over which quantiles are computed
+_RELEASE_SECONDS = 5.0  # for a rank that is held to read its pipe
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,6 @@ class Order:
     ranks: tuple[int, ...] | None = None
     amount: float = 0.0
     at: int = 0
-    id: str = "1"
 
 
 def set_orders(folder: Path, *orders: Order) -> None:
@@ -32,9 +32,9 @@ def set_orders(folder: Path, *orders: Order) -> None:
     new.rename(folder / "orders.json")
 
 
-def await_obeyed(folder: Path, order: Order, rank: int, seconds: float) -> float | None:
+def await_obeyed(folder: Path, rank: int, seconds: float) -> float | None:
     """Wait until a rank obeys; return the time at which it began, in unix seconds, or None after this many seconds."""
-    mark = folder / f"struck-{order.id}-{rank}"
+    mark = folder / f"struck-{rank}"
     deadline = time.monotonic() + seconds
     while not mark.exists():
         if time.monotonic() > deadline:
@@ -49,9 +49,9 @@ def make_hold(folder: Path, rank: int) -> None:
         os.mkfifo(folder / f"hold-{rank}")
 
 
-def release(folder: Path, rank: int, seconds: float = 5.0) -> None:
+def release(folder: Path, rank: int) -> None:
     """Release a rank that is held. Do nothing if no rank is held."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + _RELEASE_SECONDS
     while time.monotonic() < deadline:
         try:
             os.close(os.open(folder / f"hold-{rank}", os.O_WRONLY | os.O_NONBLOCK))

@@ -1,9 +1,9 @@
 """Strike a drill's job from within: the job calls methods of this module, and a file of orders decides what they do.
 
 The module is in the directory of the scripts, so they can import it. It does not use zmon, because zmon must detect the
-faults from outside. Orders are a JSON list of `{"id", "what", "ranks", "at", "amount"}`; `at` is the first step that an
+faults from outside. Orders are a JSON list of `{"what", "ranks", "at", "amount"}`; `at` is the first step that an
 order applies to (0: at once). An order that is removed from the file no longer applies. When a rank first obeys an
-order, it writes the unix time to `struck-<id>-<rank>`. Most of a step is sleep, so that many ranks fit on few cores,
+order, it writes the unix time to `struck-<rank>`. Most of a step is sleep, so that many ranks fit on few cores,
 and a rank that should be 1.5 × slower is exactly that.
 """
 
@@ -50,7 +50,7 @@ class Saboteur:
         self.exchange_bytes = int(spec["exchange_rate"] * self._seconds)
         self._random = random.Random(f"{spec['seed']} {self.rank}")
         self._orders: list[dict[str, Any]] = []
-        self._obeyed: set[str] = set()  # IDs of orders that this rank has begun to obey
+        self._has_obeyed = False  # this rank has begun to obey an order
         self._orders_version: tuple[int, int] | None = None  # inode and modification time of the file that was read
         self._recent: deque[float] = deque(maxlen=20)
         self._usual_seconds = self._seconds  # median step time before the current order
@@ -178,18 +178,18 @@ class Saboteur:
         for order in self._orders:
             applies = order["ranks"] is None or self.rank in order["ranks"]
             if order["what"] == what and applies and self.step >= order["at"]:
-                if order["id"] not in self._obeyed:
+                if not self._has_obeyed:
                     self._usual_seconds = median(self._recent) if self._recent else self._seconds
-                    self._obeyed.add(order["id"])
-                    _write(self.folder / f"struck-{order['id']}-{self.rank}", str(time.time()))
+                    self._has_obeyed = True
+                    _write(self.folder / f"struck-{self.rank}", str(time.time()))
                 return order
         return None
 
     def once(self, what: str) -> dict[str, Any] | None:
-        """Return the order of this kind as `order` does, but return each order only once."""
-        already_obeyed = set(self._obeyed)
+        """Return the order of this kind as `order` does, but only before this rank has obeyed any order."""
+        had_obeyed = self._has_obeyed
         order = self.order(what)
-        return None if order is None or order["id"] in already_obeyed else order
+        return None if had_obeyed else order
 
     def recurring(self, what: str) -> dict[str, Any] | None:
         """Return the order of this kind in its first step and in every hundredth step from there on, else None."""

@@ -95,9 +95,9 @@ def running(folder: Path) -> list[psutil.Process]:
     ]
 
 
-def kill_all(folder: Path, seconds: float = END_SECONDS) -> None:
-    """Send SIGKILL to the processes of the jobs in `folder`, until none is left or `seconds` have passed."""
-    deadline = time.monotonic() + seconds
+def kill_all(folder: Path) -> None:
+    """Send SIGKILL to the processes of the jobs in `folder`, until none is left or END_SECONDS have passed."""
+    deadline = time.monotonic() + END_SECONDS
     while (processes := running(folder)) and time.monotonic() < deadline:
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):

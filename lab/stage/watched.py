@@ -116,9 +116,9 @@ class Watched:
         """Return the job with this id, or all jobs if it is None."""
         return [job for job in self._jobs if job_id in (None, job.spec.job_id)]
 
-    def _daemons(self, job: Launched, socket: str) -> Iterator[str]:
-        """Yield the URL of a daemon in each watch of the job that runs."""
-        return map(client.on_socket, (self._temporary / job.spec.job_id).glob(f"{FOLDER_PREFIX}*/{socket}"))
+    def _daemons(self, job: Launched, socket: str) -> Iterator[Path]:
+        """Yield the socket of a daemon in each watch of the job that runs."""
+        yield from (self._temporary / job.spec.job_id).glob(f"{FOLDER_PREFIX}*/{socket}")
 
 
 def _cards(job: Launched) -> Iterator[VerdictCard]:

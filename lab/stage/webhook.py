@@ -15,12 +15,12 @@ class Webhook:
     """An HTTP server on loopback that receives alerts until `close`."""
 
     def __init__(self) -> None:
-        self._pages: list[ReceivedPage] = []
-        store = self._store
+        self.calls: list[tuple[float, dict[str, Any]]] = []  # arrival in unix seconds, and what came; oldest first
+        calls = self.calls
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
-                store(time.time(), json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                calls.append((time.time(), json.loads(self.rfile.read(int(self.headers["Content-Length"])))))
                 self.send_response(200)
                 self.end_headers()
 
@@ -33,26 +33,24 @@ class Webhook:
 
     def pages(self) -> list[ReceivedPage]:
         """Return all alerts so far, oldest first."""
-        return list(self._pages)
+        return [_page(arrival, alert) for arrival, delivery in [*self.calls] for alert in delivery["alerts"]]
 
     def close(self) -> None:
         """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
-    def _store(self, now: float, delivery: dict[str, Any]) -> None:
-        for alert in delivery["alerts"]:
-            labels, annotations = alert["labels"], alert["annotations"]
-            self._pages.append(
-                ReceivedPage(
-                    time=now,
-                    alert=labels["alertname"],
-                    status=alert["status"],
-                    severity=labels.get("severity", ""),
-                    job_id=labels.get("job_id"),
-                    summary=annotations.get("summary", ""),
-                    labels=labels,
-                    fingerprint=alert.get("fingerprint", ""),
-                    began=alert.get("startsAt", ""),
-                )
-            )
+
+def _page(arrival: float, alert: dict[str, Any]) -> ReceivedPage:
+    labels = alert["labels"]
+    return ReceivedPage(
+        time=arrival,
+        alert=labels["alertname"],
+        status=alert["status"],
+        severity=labels.get("severity", ""),
+        job_id=labels.get("job_id"),
+        summary=alert["annotations"].get("summary", ""),
+        labels=labels,
+        fingerprint=alert.get("fingerprint", ""),
+        began=alert.get("startsAt", ""),
+    )

@@ -6,7 +6,6 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from aiohttp.test_utils import TestClient, TestServer
 
 import dashboards
 from bench.dashboard import blocks, queries, report, rounds, victoria
-from bench.dashboard import history as histories
 from bench.dashboard.fake_hub import FakeHub
 from bench.dashboard.scene import JOB, LARGE_RANKS, SLOW, Scene, by_word
 from bench.dashboard.synthetic import AT_AN_INSTANT, everything
@@ -201,16 +199,6 @@ def test_lines_for_victoriametrics_have_all_samples_in_milliseconds():
     assert samples == sum(len(line["values"]) for line in lines) == sum(len(line["timestamps"]) for line in lines)
     assert {line["metric"]["__name__"] for line in lines} >= {"zmon:rank_self_seconds:total", "zmon_rank_info"}
     assert all(SCENE.start * 1000 <= line["timestamps"][0] < SCENE.end * 1000 for line in lines)
-
-
-def test_history_is_used_again_only_for_the_same_store_and_size(tmp_path):
-    scene = Scene(num_ranks=4, hours=1 / 6, now=int(time.time()), ahead_seconds=7200)
-    made = histories.History("prometheus", 4, 1 / 6, scene.now, 7200, histories.names(), 10, 100, 1.0, 1000)
-    (tmp_path / histories.MANIFEST).write_text(json.dumps(asdict(made)))
-    assert histories.load("prometheus", tmp_path, scene, scene.now) == made
-    assert histories.load("victoriametrics", tmp_path, scene, scene.now) is None
-    assert histories.load("prometheus", tmp_path, replace(scene, num_ranks=8), scene.now) is None
-    assert histories.load("prometheus", tmp_path, scene, scene.now + 7200) is None
 
 
 def _unquoted(promql: str) -> str:

@@ -9,7 +9,3 @@ DOCS = REPOSITORY / "docs/efficiency.md"
 def test_table_in_docs_equals_printed_table(capsys):
     mlperf.main()
     assert capsys.readouterr().out in DOCS.read_text()
-
-
-def test_batch_per_rank_equals_published_configuration():
-    assert [result.global_batch // result.ranks for result in mlperf.PUBLISHED] == [6912, 2112, 1056]

@@ -101,16 +101,6 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     assert stops(tmp_path) == {}
 
 
-def test_stop_that_a_killed_process_has_half_written_is_no_stop(command, tmp_path):
-    partial = tmp_path / "act-stops" / ".all.partial"
-    partial.parent.mkdir()
-    partial.touch()
-    code, _, err = command("act", "reset", ".all.partial", "--data-dir", str(tmp_path))
-    assert (code, err.count("\n")) == (2, 1)
-    assert "there is no stop .all.partial: nothing is stopped in" in err
-    assert partial.exists()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -33,11 +33,6 @@ def assert_ends_with_summary(demo: Demo) -> None:
     assert demo.left_behind() == []
 
 
-@pytest.mark.slow  # the demo with a file ends in the same way
-def test_demo_ends_by_itself_with_a_summary(directory: Path) -> None:
-    assert_ends_with_summary(Demo(directory, "--seconds", "30"))
-
-
 @pytest.mark.slow  # it trains for half a minute
 def test_demo_with_file_skips_and_reports_malformed_row(directory: Path) -> None:
     data = directory / "rows.tsv"

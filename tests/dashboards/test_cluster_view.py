@@ -76,11 +76,6 @@ def test_job_that_a_fault_ended_is_the_headline_for_an_hour(open_page, world, ag
     assert "<b>video</b> ended by rank_exited" in page
 
 
-def test_job_that_is_done_has_no_step_time_and_no_rate(open_page, world):
-    world.jobs = [changed(JOB, state="done")]
-    assert "<td>604</td><td>–</td><td>–</td>" in page_text(open_page("cluster"))  # step, step time, samples/s
-
-
 def test_cluster_page_shows_the_gpu_time_of_all_jobs_from_ideal_to_real(open_page, world):
     account = {"forward": 3 * 3600.0, "all_to_all": 3600.0}
     world.jobs = [changed(JOB, gpu_seconds=account), changed(JOB, job_id="video", gpu_seconds={"stall": 4 * 3600.0})]

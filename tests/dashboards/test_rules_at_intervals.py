@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.intervals import CLUSTER, ONE_MACHINE, Intervals
 from dashboards.rules.render import FILES
-from tests.dashboards.scraped import AGENTS, Scraping, promtool
+from tests.dashboards.scraped import AGENTS, Scraping, complaints_about_rules
 
 SITE = Intervals(agents_seconds=30, hub_seconds=30)
 SETS = pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def missed(seconds, begin):
 
 def complaints(folder, scraping, expected):
     """Return what promtool complains about after it evaluated the alerts."""
-    return promtool(folder, scraping, ["zmon.yaml"], scraping.intervals.evaluation_seconds, expected)
+    return complaints_about_rules(folder, scraping, ["zmon.yaml"], scraping.intervals.evaluation_seconds, expected)
 
 
 def fires(folder, alert, scraping, early, late, also=""):
@@ -146,7 +146,7 @@ def test_recorded_rates_have_no_gap_although_a_scrape_fails(tmp_path, intervals)
         expected[f"round({name}{{{labels}}}, 0.01)", until] = {f"{{{labels}}}": value}
         last = f"{num_last * every - 1}s"
         expected[f"count_over_time({name}{{{labels}}}[{last}])", until] = {f"{{{labels}}}": num_last}
-    assert promtool(tmp_path, scraping, FILES, every, expected) == ""
+    assert complaints_about_rules(tmp_path, scraping, FILES, every, expected) == ""
 
 
 @SETS
@@ -156,4 +156,4 @@ def test_share_of_waiting_is_recorded_at_each_interval(tmp_path, intervals):
     hosts = {f'{{job_id="ads", host="{host}"}}': 0.25 for host in AGENTS}
     expected = {("round(zmon:job_host_waiting:min, 0.01)", 12 * every): hosts}
     expected[f"count(count_over_time(zmon:job_host_waiting:min[{6 * every - 1}s]) == 6)", 12 * every] = {"{}": 2}
-    assert promtool(tmp_path, Scraping(intervals, 12 * every), ["panels.yaml"], every, expected) == ""
+    assert complaints_about_rules(tmp_path, Scraping(intervals, 12 * every), ["panels.yaml"], every, expected) == ""

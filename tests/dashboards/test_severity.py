@@ -2,14 +2,8 @@
 
 import pytest
 
-from dashboards.severity import urgency
 from tests.dashboards.recorded import ALERTS
 from tests.dashboards.world import INCIDENT, STALL, changed, page_text
-
-
-def test_unknown_severity_is_sorted_between_critical_and_warning():
-    severities = ["info", "warning", "meltdown", "", "critical"]
-    assert sorted(severities, key=urgency) == ["critical", "meltdown", "", "warning", "info"]
 
 
 @pytest.mark.parametrize("view", ["cluster", "job", "ranks", "incidents"])

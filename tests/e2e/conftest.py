@@ -6,6 +6,7 @@ job to start or to end starts a job of its own. The time categories of ended job
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from lab.stage.webhook import Webhook
 from tests.e2e.browser import CHROMIUM, FLAGS, open_tab
 from tests.e2e.endings import EndingJobs
 from tests.e2e.running_stack import (
@@ -29,7 +31,6 @@ from tests.e2e.running_stack import (
     shorten_intervals,
     wait_for,
 )
-from tests.e2e.webhook import Webhook, running_webhook
 from tests.places import REPOSITORY
 from zmon.offline import measured_files
 from zmon.scaling.peaks import DevicePeaks, processors_name
@@ -45,7 +46,7 @@ PEAK_FLOPS, MEMORY_BANDWIDTH = 1e13, 1e12
 @pytest.fixture(scope="package")
 def webhook() -> Iterator[Webhook]:
     """A receiver for Alertmanager."""
-    with running_webhook() as webhook:
+    with contextlib.closing(Webhook()) as webhook:
         yield webhook
 
 
@@ -63,7 +64,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
         "ZMON_PEAKS": str(write_peaks(directory / "peaks.yaml")),
     }
     command = [sys.executable, "-m", "zmon", "up", "--ready-file", str(directory / "ready.json")]
-    command += ["--webhook", f"http://127.0.0.1:{webhook.port}/"]
+    command += ["--webhook", webhook.url]
     with (directory / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import requests
 
-from tests.e2e.webhook import Webhook
+from lab.stage.webhook import Webhook
 from tests.stack.quick import quick_alertmanager, quick_prometheus
 from zmon.stack import password
 
@@ -51,6 +51,11 @@ class RunningStack:
     def login(self) -> tuple[str, str]:
         """The user and the password of Alertmanager."""
         return password.USER, (Path(self.env["ZMON_DATA_DIR"]) / password.FILE).read_text()
+
+    def alerts(self, job_id: str, status: str, since: float = 0.0) -> list[dict[str, Any]]:
+        """Return the alerts about one job with this status, firing or resolved, that arrived since this time."""
+        alerts = (alert for arrival, call in self.webhook.calls if arrival >= since for alert in call["alerts"])
+        return [alert for alert in alerts if alert["labels"].get("job_id") == job_id and alert["status"] == status]
 
     def findings(self, job_id: str, active: bool = True, since: float = 0.0) -> list[dict[str, Any]]:
         """Return the findings about one job that were detected since this unix time.

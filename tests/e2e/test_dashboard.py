@@ -27,7 +27,7 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
     job = await_healthy_job(stack, recovering_jobs)
     stack.await_silence(job)
     with stack.stopped(job, RANK) as struck:
-        wait_for("a page", lambda: stack.webhook.alerts(job.job_id, "firing", struck), 20)
+        wait_for("a page", lambda: stack.alerts(job.job_id, "firing", struck), 20)
         yield job
 
 
@@ -121,7 +121,7 @@ def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job
 
 def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
     """The first click is the link in the alert."""
-    *_, alert = stack.webhook.alerts(stalled.job_id, "firing")
+    *_, alert = stack.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]
     query = parse_qs(urlsplit(link).query)
     assert query["job_id"] == [stalled.job_id]

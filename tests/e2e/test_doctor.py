@@ -29,10 +29,3 @@ def test_checks_on_the_path_of_a_page_are_armed(stack: RunningStack) -> None:
     assert {"alert ZmonStall", "alert ZmonLeaseOverdue", "alert ZmonHubDown"} <= set(rules)
     assert "webhook" in by_name["page ZmonStall"]["found"]
     assert HOST in by_name["agent"]["found"]
-
-
-def test_unreachable_prometheus_is_inert(stack: RunningStack) -> None:
-    by_name = run_checks(stack, "--prometheus", "http://127.0.0.1:1")
-    assert by_name["Prometheus"]["armed"] is False
-    assert "Connection refused" in by_name["Prometheus"]["found"]
-    assert by_name["hub"]["armed"]

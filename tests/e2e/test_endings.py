@@ -82,7 +82,7 @@ def assert_only_finding(stack: RunningStack, job_id: str, cause: str, ranks: tup
     time.sleep(QUIET_SECONDS)
     findings = stack.findings(job_id, active=False)
     assert {(f["cause"], tuple(f["ranks"])) for f in findings} == {(cause, ranks)}
-    alerts = wait_for("a page", lambda: stack.webhook.alerts(job_id, "firing"), PAGE_SECONDS)
+    alerts = wait_for("a page", lambda: stack.alerts(job_id, "firing"), PAGE_SECONDS)
     assert ("ZmonStall", "critical") in {(a["labels"]["alertname"], a["labels"]["severity"]) for a in alerts}
 
 
@@ -135,7 +135,7 @@ def test_starts_that_fail_at_the_same_step_again_and_again_are_one_crash_loop(
     wait_for("another start failed", lambda: loops()[0]["evidence"]["num_starts"] > starts, LOOP_SECONDS / 3)
     if supervisor:
         assert {rank["attempt"] for rank in stack.ranks(job.job_id).values()} == {0}
-        assert stack.webhook.alerts(job.job_id, "firing")
+        assert stack.alerts(job.job_id, "firing")
     assert [(f["id"], f["resolved"], f["ranks"]) for f in loops()] == [(loop["id"], None, [1])]
 
 
@@ -151,7 +151,7 @@ def test_job_that_its_owner_ends_is_quiet(
     job.process.wait(timeout=60)
     time.sleep(QUIET_SECONDS)
     assert stack.findings(job.job_id, active=False) == []
-    assert stack.webhook.alerts(job.job_id, "firing") == []
+    assert stack.alerts(job.job_id, "firing") == []
     assert stack.zmon("status", "--job", job.job_id).returncode == 0
 
 
@@ -170,7 +170,7 @@ def test_rank_that_swallows_an_exception_is_a_warning_while_the_job_trains(
     assert job.process.poll() is None
     time.sleep(QUIET_SECONDS)
     assert [(f["cause"], f["ranks"]) for f in stack.findings(job.job_id, active=False)] == [("sequence_lag", [1])]
-    assert {a["labels"]["severity"] for a in stack.webhook.alerts(job.job_id, "firing")} <= {"warning"}
+    assert {a["labels"]["severity"] for a in stack.alerts(job.job_id, "firing")} <= {"warning"}
 
 
 @pytest.mark.slow  # tests/detectors/endings/table.py has this end without a job

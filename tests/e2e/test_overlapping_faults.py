@@ -78,4 +78,4 @@ def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
 
 
 def _critical_alerts(stack: RunningStack, job_id: str) -> list[dict[str, Any]]:
-    return [a for a in stack.webhook.alerts(job_id, "firing") if a["labels"]["severity"] == "critical"]
+    return [a for a in stack.alerts(job_id, "firing") if a["labels"]["severity"] == "critical"]

@@ -29,10 +29,10 @@ def test_killed_hub_keeps_its_finding_and_pages_once(stack: RunningStack, traini
         wait_for("the hub is back", lambda: is_up(f"{stack.urls['hub']}/healthz"), 15)
         time.sleep(1)
         assert [f["id"] for f in stack.findings(training.job_id)] == [before[0]["id"]]
-        wait_for("a page", lambda: stack.webhook.alerts(training.job_id, "firing", struck), 10)
+        wait_for("a page", lambda: stack.alerts(training.job_id, "firing", struck), 10)
     wait_for("the finding resolves", lambda: not stack.findings(training.job_id), 30)
-    wait_for("the alert resolves", lambda: stack.webhook.alerts(training.job_id, "resolved", struck), 30)
-    assert len(stack.webhook.alerts(training.job_id, "firing", struck)) == 1
+    wait_for("the alert resolves", lambda: stack.alerts(training.job_id, "resolved", struck), 30)
+    assert len(stack.alerts(training.job_id, "firing", struck)) == 1
 
 
 @pytest.mark.slow  # the killed hub is in every run
@@ -65,7 +65,7 @@ def test_restart_by_the_launcher_opens_a_warning_that_resolves(
     wait_for("it trains again", lambda: (view := stack.job(job.job_id)) and view["attempt"] == 1, 30)
     wait_for("the finding resolves", lambda: not stack.findings(job.job_id), 30)
     assert {f["severity"] for f in stack.findings(job.job_id, active=False)} == {"warning"}
-    assert not [a for a in stack.webhook.alerts(job.job_id, "firing") if a["labels"]["alertname"] == "ZmonStall"]
+    assert not [a for a in stack.alerts(job.job_id, "firing") if a["labels"]["alertname"] == "ZmonStall"]
     phases = wait_for("the phases of the recovery", lambda: recovery_phases(stack, job.job_id), 20)
     assert phases.keys() == {*RECOVERY_PHASES}
     assert phases["imports"] > phases["first_step"] > 0  # torch takes a second or more, and a step some milliseconds

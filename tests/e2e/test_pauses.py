@@ -61,7 +61,7 @@ def test_recurring_pause_is_a_warning_once_and_then_info(
     assert pause["place"]["frame"].startswith("save() at saving.py:")
     assert 2.0 <= pause["longest_seconds"] < 10.0
     assert "pauses that healed: " in stack.zmon("status").stdout
-    alerts = stack.webhook.alerts(job.job_id, "firing")
+    alerts = stack.alerts(job.job_id, "firing")
     assert {alert["labels"]["severity"] for alert in alerts} <= {"warning"}
 
 

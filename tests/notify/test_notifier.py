@@ -52,13 +52,6 @@ def test_each_notice_arrives_once_and_in_order(start, endpoint):
     assert [message["title"] for message in endpoint.received] == [f"CRITICAL {FINDING.cause}, job {JOB}", END_TITLE]
 
 
-def test_recipient_gets_only_what_it_wants(start, endpoint):
-    notifier = start(tell=("ends",))
-    notifier.update([FINDING], {}, (), [END], NOW)
-    assert has_counts(notifier, sent=1)
-    assert [message["title"] for message in endpoint.received] == [END_TITLE]
-
-
 def test_service_that_fails_for_a_while_gets_each_notice_once(start, endpoint):
     answers = iter([(500, b"", {}), (429, b"", {}), (200, b"ok", {})])
     endpoint.answer = lambda: next(answers)

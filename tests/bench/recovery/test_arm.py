@@ -5,7 +5,7 @@ A real job is killed, torchrun starts it again, and the lost steps are done agai
 
 import pytest
 
-from bench.recovery.__main__ import arms, main
+from bench.recovery.__main__ import arms
 from bench.recovery.arm import Arm, Sizes, run_arm
 from bench.recovery.figures import CALM, MOMENTS
 from lab.drills.session import open_stage
@@ -35,10 +35,3 @@ def test_faults_alternate_and_nothing_follows_a_frozen_rank_without_acts():
     assert kinds[CALM] == ()
     assert kinds["acts"] == kinds["acts, shared store"] == ("frozen", "killed") * 3
     assert kinds["no acts"] == ("killed", "frozen")
-
-
-def test_unknown_arm_is_misuse(capsys):
-    with pytest.raises(SystemExit) as exit_info:
-        main(["--arms", "no such"])
-    assert exit_info.value.code == 2
-    assert "--arms" in capsys.readouterr().err

@@ -33,10 +33,6 @@ def test_drill_of_a_cell_has_its_job_and_restarts():
     assert (draw.kind, draw.ranks, draw.step_seconds, draw.rank) == ("ddp", 4, 0.25, 2)
 
 
-def test_every_cell_has_a_drill():
-    assert all(cell.drill.name == str(cell) for cell in cells(["*"]))
-
-
 def table(*rows):
     """Return the lines of the table of these rows, without its heading."""
     return [line for line in matrix.lines(rows) if line.startswith("| ")][1:]

@@ -2,15 +2,16 @@
 
 import subprocess
 import time
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import requests
 import yaml
 
+from lab.stage.webhook import Webhook
 from scripts.alertmanager import examples
 from tests.boxes import eventually
-from tests.e2e.webhook import running_webhook
 from tests.places import REPOSITORY
 from tests.ports import free_port
 from zmon.stack import find_program
@@ -54,9 +55,9 @@ def alerting(request, tmp_path):
         assert shipped in text
         text = text.replace(shipped, quick)
     address = f"127.0.0.1:{free_port()}"
-    with running_webhook() as webhook, (tmp_path / "log").open("wb") as log:
+    with closing(Webhook()) as webhook, (tmp_path / "log").open("wb") as log:
         config = yaml.safe_load(text)
-        send_to_webhook(config, tmp_path, f"http://127.0.0.1:{webhook.port}/")
+        send_to_webhook(config, tmp_path, webhook.url)
         (tmp_path / "alertmanager.yml").write_text(yaml.safe_dump(config))
         command = [find_program("prometheus-alertmanager", "alertmanager"), "--cluster.listen-address="]
         command += [f"--config.file={tmp_path}/alertmanager.yml", f"--storage.path={tmp_path}/data"]

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from lab.drills.acts import Blame, is_act, wrong_acts
+from lab.drills.acts import is_act
 from lab.drills.random_verdict import deviation, outcome, result_of
 from lab.drills.truth import TrueFault
 from tests.lab.drills.test_random_verdict import EXITED
@@ -59,10 +59,6 @@ def test_act_is_wrong_unless_the_truth_blames_its_rank_or_job(changes, truth, li
     row = replace(ROW, truth=truth, acts=(replace(ACT, **changes),))
     assert row.wrong_acts == (() if line is None else (line,))
     assert (row.result == "wrong act") is (line is not None)
-
-
-def test_no_act_is_no_wrong_act():
-    assert wrong_acts((), [Blame(ONSET, frozenset({2}))]) == ()
 
 
 def test_wrong_act_is_the_result_of_a_random_play_whatever_was_published():

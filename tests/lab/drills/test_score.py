@@ -8,7 +8,9 @@ from rich.console import Console
 
 from lab.drills.figures import NOTHING, Spread, confusion, false_pages_per_hour, shortfalls, spread
 from lab.drills.report import as_json, line, markdown, tables
-from lab.drills.score import DrillRow, alert_of
+from lab.drills.score import DrillRow
+from lab.drills.targets import TARGETS
+from zmon.detectors.stall import Stall
 
 ROW = DrillRow(
     "rank-killed", 0, 7, "ddp", 4, 0.02, proof="state", expected=("rank_exited",), rank=2, host="a",
@@ -75,19 +77,6 @@ def test_finding_of_severity_warning_needs_a_warning_alert():
     assert replace(warned, warned=(), page_seconds=None).remarks == ("no page",)
 
 
-@pytest.mark.parametrize(
-    ("detector", "severity", "alert"),
-    [
-        ("stall", "critical", "ZmonStall"),
-        ("stall", "warning", "ZmonFindingWarning"),
-        ("divergence", "critical", "ZmonFindingCritical"),
-        ("straggler", "warning", "ZmonFindingWarning"),
-    ],
-)
-def test_alert_of_a_finding_depends_on_detector_and_severity(detector, severity, alert):
-    assert alert_of(detector, severity) == alert
-
-
 def test_dead_part_of_zmon_needs_an_alert():
     dead = replace(ROW, proof="watcher", expected=("ZmonLeaseOverdue",), reported_cause="ZmonLeaseOverdue", detector="")
     dead = replace(dead, page_seconds=None, paged=("ZmonLeaseOverdue",), warned=("ZmonHubDown",))
@@ -104,6 +93,10 @@ def test_shortfalls_report_a_slow_median_of_state_drills():
     assert shortfalls([ROW, ROW, slow]) == ()
     assert shortfalls([slow, slow]) == ()  # too few
     assert shortfalls([replace(slow, proof="silence")] * 3) == ()
+
+
+def test_target_of_a_critical_finding_is_the_time_of_the_detector():
+    assert TARGETS.critical_floor_seconds == Stall().critical_seconds
 
 
 def test_remarks_name_the_expected_culprit_or_the_pages():

@@ -102,7 +102,7 @@ def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
     }
     monkeypatch.setenv("DRILL", json.dumps(spec | {"exchange_rate": 0.0, "seed": 1}))
     monkeypatch.setenv("RANK", "0")
-    order = {"id": "1", "what": "eat", "ranks": [0], "at": 0, "amount": 2 * saboteur.EAT_BYTES}
+    order = {"what": "eat", "ranks": [0], "at": 0, "amount": 2 * saboteur.EAT_BYTES}
     (tmp_path / "orders.json").write_text(json.dumps([order]))
     rank = saboteur.Saboteur()
     for _ in range(5):

@@ -101,11 +101,6 @@ def test_job_without_two_complete_steps_is_refused(tmp_path):
         steps_of("job", tmp_path / "data")
 
 
-def test_long_log_is_thinned_to_the_same_steps_of_every_rank(data, monkeypatch):
-    monkeypatch.setattr("zmon.offline.analyze.rows.MAX_ROWS", 7)
-    assert numbers(steps_of("job", data)) == {0: [2, 4], 1: [2, 4]}
-
-
 def test_second_launch_with_the_same_id_and_attempt_is_separate(tmp_path):
     for run, steps in ((0, 9), (1, 4)):
         for rank in range(2):

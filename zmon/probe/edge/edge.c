@@ -110,21 +110,6 @@ static PyObject *take_stores(PyObject *module, PyObject *unused)
 }
 #endif
 
-#ifdef ZMON_TIME_PLACES
-/* Return nanoseconds and number of parts by function since the last call. */
-static PyObject *take_places(PyObject *module, PyObject *unused)
-{
-    PyObject *by_name = PyDict_New();
-    for (int index = 0; by_name != NULL && index < MAX_PLACES && places[index].name != NULL; index++) {
-        PyObject *place = Py_BuildValue("(LL)", (long long)places[index].ns, (long long)places[index].number);
-        if (place == NULL || PyDict_SetItemString(by_name, places[index].name, place) < 0) Py_CLEAR(by_name);
-        Py_XDECREF(place);
-    }
-    memset(places, 0, sizeof places);
-    return by_name;
-}
-#endif
-
 /* Make the names of attributes that fronts look up. */
 static int make_names(void)
 {
@@ -154,9 +139,6 @@ static PyMethodDef functions[] = {
     {"num_flights", count_flights, METH_NOARGS, NULL},
 #ifdef ZMON_RECORD_STORES
     {"take_stores", take_stores, METH_NOARGS, NULL},
-#endif
-#ifdef ZMON_TIME_PLACES
-    {"take_places", take_places, METH_NOARGS, NULL},
 #endif
     {NULL, NULL, 0, NULL},
 };

@@ -43,30 +43,8 @@ static inline int64_t read_clock(Timeline *self) { return self->clock.read(&self
 static inline int is_own_thread(Timeline *self) { return self->thread == PyThread_get_thread_ident(); }
 static inline int is_hot(Timeline *self) { return is_own_thread(self) && !is_set(self->device); }
 
-#ifdef ZMON_TIME_PLACES /* a build for bench.places, which shows in which function the time is spent */
-#define MAX_PLACES 32
-static struct { const char *name; int64_t ns, number; } places[MAX_PLACES];
-
-static void note_place(const char *name, int64_t ns)
-{
-    int index = 0;
-    while (index < MAX_PLACES - 1 && places[index].name != NULL && places[index].name != name) index++;
-    places[index].name = name;
-    places[index].ns += ns;
-    places[index].number++;
-}
-#else
-static inline void note_place(const char *name, int64_t ns) { (void)name; (void)ns; }
-#endif
-
 /* Count the time since `begin` as overhead of the probe. */
-static inline void spend_at(Timeline *self, int64_t begin, const char *place)
-{
-    int64_t ns = read_clock(self) - begin;
-    self->overhead_ns += ns;
-    note_place(place, ns);
-}
-#define spend(timeline, begin) spend_at(timeline, begin, __func__)
+static inline void spend(Timeline *self, int64_t begin) { self->overhead_ns += read_clock(self) - begin; }
 
 /* Write since when the rank is in a state: two words that check each other, in the slot that is not the newest. */
 static void write_state(Timeline *self, int64_t op, int64_t group)
