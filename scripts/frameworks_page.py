@@ -84,4 +84,4 @@ def _versions(results: dict[str, Result]) -> Iterator[str]:
         packages = ", ".join(f"{package} {version}" for package, version in result.versions.items())
         titles[packages or "–", result.date].append(row.title)
     for (packages, date), jobs in titles.items():
-        yield f"| {', '.join(jobs)} | {packages} | {date} |\n"
+        yield f"| {'; '.join(jobs)} | {packages} | {date} |\n"
