@@ -17,11 +17,9 @@ from zmon.job.facts import LOOK_SECONDS
 HEAD = """\
 # How a job can end
 
-Generated from `tests/detectors/endings/` by `make generate`. Each row is a test.
-
-zmon reports every end of a job as a finding, except two *quiet* ends: all ranks finished, or the owner of the job
-ended it. The owner ended it if a signal reached the launcher or all ranks before any rank raised an exception or was
-killed.
+This page lists what zmon reports when ranks of a job end. zmon reports every end of a job as a finding, except two
+*quiet* ends: all ranks finished, or the owner of the job ended it. The owner ended it if a signal reached the launcher
+or all ranks before any rank raised an exception or was killed.
 
 - **Signals.** A launcher sends SIGTERM to the survivors of every failure, so a signal alone does not prove that the
   owner ended the job. If a signal reached several ranks, none of them is named, unless one rank had it clearly before
@@ -44,7 +42,8 @@ killed.
 
 In the tables, a job has the ranks 0 to 3 on the host node-a, unless a row says otherwise. A note in “…” quotes the
 finding. An agent looks at its ranks ten times a second; a *look* is one of these readings. An *older kernel* is one
-before Linux 6.15, which reports no exit status.
+before Linux 6.15, which reports no exit status. `make generate` makes this page from `tests/detectors/endings/`: each
+row is a test.
 
 ## One rank ends by itself
 

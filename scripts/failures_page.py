@@ -12,10 +12,8 @@ from zmon.job.failures.classes import CLASSES, FailureClass
 HEAD = """\
 # Why a launch failed
 
-Generated from `zmon/job/failures/classes.py` and `tests/job/failures/*_rows.py` by `make generate`. Each row of the
-second part is a test.
-
-The class of a failure comes from the first of these sources that has one:
+zmon gives each failed launch a *class*, which says why it failed. This page lists the classes with what to do next, and
+then examples of each. The class comes from the first of these sources that has one:
 
 1. the kernel or the scheduler
 2. the last words of a rank
@@ -23,10 +21,11 @@ The class of a failure comes from the first of these sources that has one:
 4. the last lines of a library or launcher
 5. the exit status
 
-An error before two further steps did not end the training, so it is ignored. A lost connection, a timeout or a signal
-may follow from the failure of another rank, so another exception of the same launch comes first. After the launcher has
-reported a first end, a signal comes from the launcher. The *clue* is the line that decided; the tables show its first
-{clue} characters.
+An error that was followed by two more steps did not end the training, so it is ignored. A lost connection, a timeout or
+a signal may follow from the failure of another rank, so any other exception of the same launch takes precedence. A
+signal after the first end that the launcher reported comes from the launcher. The *clue* is the line that decided; the
+tables show its first {clue} characters. `make generate` makes this page from `zmon/job/failures/classes.py` and
+`tests/job/failures/`: each row of the examples is a test.
 
 ## Classes
 

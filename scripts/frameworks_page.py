@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from textwrap import fill
 
@@ -11,22 +12,20 @@ from tests.frameworks.table import COLUMNS, ROWS, Row
 HEAD = """\
 # Frameworks that zmon was tried with
 
-Generated from `tests/frameworks/` by `make generate`. Each row is a job with two ranks on gloo, without a GPU, that
-does not know zmon. `make test-frameworks` runs it twice under `zmon watch`, with the real library: once to its end,
-and once with rank 1 stopped by SIGSTOP half-way. The job counts its own updates, evaluations and checkpoints by the
-framework's callbacks.
+This page shows for each framework whether zmon sees its ranks, steps, phases, collectives, evaluations and checkpoints
+correctly, without changes to the job. Each row is a job with two ranks on gloo. Not tried: NCCL and GPUs
+([gpu.md](gpu.md)).
 
-A cell is right or wrong; – means that the job has no such thing. Below the table: the reason of each wrong cell and
-what it hides. The last column has the time from SIGSTOP to the finding, on two processors that other work shared. In
-some older rows, this time begins at the onset that zmon reported.
-
-Not tried: NCCL and GPUs ([gpu.md](gpu.md)).
+`make test-frameworks` runs each job twice under `zmon watch`, with the real library: once to its end, and once with
+rank 1 stopped by SIGSTOP half-way. zmon's figures are compared with what the job counts by the framework's callbacks.
+– means that the job has no such thing. The column *freeze* has the time from SIGSTOP to the finding, on two processors
+that other work shared. `make generate` makes this page from `tests/frameworks/`.
 
 """
 VERSIONS = """
 ## Versions
 
-| job | packages | played |
+| jobs | packages | date |
 |---|---|---|
 """
 
@@ -60,8 +59,8 @@ def _cell(row: Row, result: Result, column: str) -> str:
 
 def _notes() -> Iterator[str]:
     yield "\n## What is wrong\n\n"
-    lines = [_item(f"{row.title}, {column}: {reason}") for row in ROWS for column, reason in row.wrong.items()]
-    lines += [_item(f"{row.title} was not run: {row.not_run}") for row in ROWS if row.not_run]
+    lines = [_item(f"{row.title}, {column}: {reason}.") for row in ROWS for column, reason in row.wrong.items()]
+    lines += [_item(f"{row.title} was not run: {row.not_run}.") for row in ROWS if row.not_run]
     yield from lines or ["Nothing.\n"]
     yield "\n## What differs from your jobs\n\n"
     yield "All jobs are small, have two ranks on one host, and one thread for each rank.\n\n"
@@ -79,7 +78,10 @@ def _columns() -> Iterator[str]:
 
 
 def _versions(results: dict[str, Result]) -> Iterator[str]:
+    titles = defaultdict(list)  # by packages and date
     for row in ROWS:
         result = results[row.name]
         packages = ", ".join(f"{package} {version}" for package, version in result.versions.items())
-        yield f"| {row.title} | {packages or '–'} | {result.date} |\n"
+        titles[packages or "–", result.date].append(row.title)
+    for (packages, date), jobs in titles.items():
+        yield f"| {'; '.join(jobs)} | {packages} | {date} |\n"

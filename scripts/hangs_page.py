@@ -13,8 +13,9 @@ SECTIONS = {**HANGS, **NETWORK}
 HEAD = """\
 # How a job can stand still
 
-Generated from `tests/detectors/hangs/table.py` and `tests/detectors/network/table.py` by `make generate`. Each row is
-a test, and its words are the id of that test.
+This page lists what zmon reports about a job in which nothing moves although no rank has ended.
+[endings.md](endings.md) has the jobs whose ranks ended, [runbooks.md](runbooks.md) says what to do about each cause,
+and [glossary.md](glossary.md) explains the terms. The severity depends on what proves the hang:
 
 | what proves the hang | severity |
 |---|---|
@@ -28,10 +29,9 @@ a test, and its words are the id of that test.
 Ranks that a scheduler or Ctrl-Z suspended all at once, or that a debugger holds, are a warning first.
 
 If the ranks prove nothing about each other, the cause is `unknown`, and the finding has all evidence.
-[endings.md](endings.md) has the jobs whose ranks ended, [runbooks.md](runbooks.md) what to do about each cause, and
-[glossary.md](glossary.md) the terms.
 
-In the tables:
+In the tables below (`make generate` makes them from `tests/detectors/hangs/` and `tests/detectors/network/`: each row
+is a test):
 
 - *quiet* means that there is no finding, and *nobody* that the finding names no culprit.
 - A job has four ranks on one host, unless a row or its section says otherwise. Ranks that a row does not mention wait
@@ -42,8 +42,6 @@ In the tables:
   between them. In “A host does not answer”, the ranks 2 and 3, and of six ranks also 4 and 5, are on hosts whose
   agents are silent.
 - A note in “…” quotes the finding; “ … ” stands for words that are left out.
-
-{contents}
 """
 TABLE = """
 ## {title}
@@ -63,7 +61,6 @@ def hangs_page() -> str:
         ratio=limits.critical_pause_ratio,
         finishing=limits.finishing_seconds,
         late=limits.critical_at_most_seconds / 60,
-        contents="\n".join(f"- [{title}](#{title.lower().replace(' ', '-')})" for title in SECTIONS),
     )
     return head + "".join(table(title, rows) for title, rows in SECTIONS.items())
 

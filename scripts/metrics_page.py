@@ -8,9 +8,9 @@ from zmon.schema.measures import MEASURES
 HEAD = """\
 # Metrics
 
-Generated from `zmon/metrics/names.py` and `zmon/schema/measures.py` by `make generate`. All values are in
-base units. An unknown value has no series; it is never 0. The agent exports the ranks of the newest attempt
-of a job, until 30 s after its end. The hub exports jobs and findings.
+This page lists every metric on `/metrics` of agents and hubs. All values are in base units. An unknown value has no
+series; it is never 0. The agent exports the ranks of the newest attempt of a job, until 30 s after its end. The hub
+exports jobs and findings. `make generate` makes this page from `zmon/metrics/names.py` and `zmon/schema/measures.py`.
 """
 HISTOGRAM = f"""
 ## Duration of steps, from hubs

@@ -24,7 +24,8 @@ from zmon.schema.thresholds import Range, ranges
 THRESHOLDS_HEAD = """\
 # Thresholds
 
-Generated from the dataclasses of `zmon/detectors/` and `zmon/job/lease.py` by `make generate`.
+This page lists every threshold of the detectors and every lease, with its default and its reason, and says how to
+change them. `make generate` makes it from `zmon/detectors/` and `zmon/job/lease.py`.
 
 The hub reads the thresholds of the detectors when it starts, and `zmon analyze` uses the same ones. Each
 agent reads the leases. Put changed values into the file of `zmon --config FILE`:
@@ -51,8 +52,8 @@ UNITS = {"_per_second": "per second", "_seconds": "s", "_ratio": "", "_multiple"
 KEYS_HEAD = """\
 # Keys of the trainer
 
-Generated from the dataclasses of `trainer/` by `make generate`. Defaults are those of the preset `demo`.
-Set a key with `--set a.b=c` or in a YAML file for `--config`; see [trainer.md](trainer.md).
+This page lists all keys of the [bundled trainer](trainer.md). Set a key with `--set a.b=c` or in a YAML file for
+`--config`. Defaults are those of the preset `demo`. `make generate` makes this page from the dataclasses of `trainer/`.
 """
 
 

@@ -11,18 +11,16 @@ from tests.detectors.slow.table import SECTIONS
 HEAD = """\
 # How a job can lose time
 
-Generated from `tests/detectors/slow/table.py` by `make generate`. Each row is a test.
+This page lists what zmon reports, and what it does not report, about jobs that make steps and lose time.
+[runbooks.md](runbooks.md) says what to do about each cause, and [thresholds.md](thresholds.md) has the thresholds.
 
-This page is about jobs that move and lose time in their steps, or seem to. Each section but the last is about one
-detector. Its first table lists jobs and the finding about each: *quiet* is none, `unknown` is a finding without a
-cause. A finding resolves once the detector no longer reports it. The second table of a section lists events that keep
-the finding open all the same, and events that do not.
+The first table of a section lists jobs and the finding about each: *quiet* means that there is none, `unknown` is a
+finding without a cause. The second table says what happens to a finding that is open: it stays open, or it may resolve.
 
 A *young* job has made too few steps to exclude chance. Steps are *uneven* if their durations vary at random. Of fast
 steps, only some are *sampled*: the hub asks for no others ([ADR 17](adr/0017-hub-asks-for-some-steps.md)).
 
-[runbooks.md](runbooks.md) says what to do about each cause, and [thresholds.md](thresholds.md) has the thresholds.
-The ranks and hosts are those of the tests.
+`make generate` makes this page from `tests/detectors/slow/table.py`: each row is a test.
 """
 
 
