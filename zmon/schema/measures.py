@@ -10,6 +10,7 @@ nanoseconds. -1 means unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -131,6 +132,12 @@ def measure_of(column: str) -> tuple[Measure, str] | None:
     if known := COLUMNS.get(column):
         return known.measure, known.word
     return next(((m, column.removeprefix(m.prefix)) for m in _BY_WORD if column.startswith(m.prefix)), None)
+
+
+def columns_of(measure: str, columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns of a measure among these, by their words, such as the phase or the op."""
+    measures = ((column, measure_of(column)) for column in columns)
+    return {known[1]: column for column, known in measures if known is not None and known[0].name == measure}
 
 
 def is_aligned(column: str) -> bool:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby
 
 from zmon.format import plain
-from zmon.schema.measures import UNKNOWN, measure_of, value
+from zmon.schema.measures import UNKNOWN, columns_of, measure_of, value
 
 STEP, START, DURATION = "step", "start", "duration"  # number, nanoseconds of some clock, nanoseconds
 SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the end of the step, in `SAME_SIZE_OPS`
@@ -133,8 +133,7 @@ class Steps:
 
     def columns_of(self, measure: str) -> dict[str, str]:
         """Return the columns of a measure that are present, by their words."""
-        columns = ((name, measure_of(name)) for name in self.columns)
-        return {known[1]: name for name, known in columns if known is not None and known[0].name == measure}
+        return columns_of(measure, self.columns)
 
 
 class RankSteps:
