@@ -143,7 +143,7 @@ class Card:
             return (replace(self._fixed, lost=True, max_clocks_hertz={}),)
         except nvml.GONE:
             raise
-        except nvml.ODD as error:
+        except nvml.FAILURES as error:
             self._broken = str(error)
             return ()
 

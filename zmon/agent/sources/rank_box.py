@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.redaction import redacted_words
-from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable
@@ -25,6 +24,7 @@ from zmon.box.layout import Collective
 from zmon.box.reader import BoxReader, Now
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, fields_of_state, totals
+from zmon.errors import BoxCorrupt
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessId, ProcessKey
@@ -89,7 +89,9 @@ class RankBox:
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
-            check_box_owner(path, self.owner, owner)
+            if owner not in (None, self.owner):
+                reason = f"it belongs to uid {self.owner}, not to uid {owner}"
+                raise BoxCorrupt(f"cannot use the black box {path}", reason, "zmon skips it")
             self.identity = self.reader.identity()
             self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # `Boxes` renames duplicates
             self.labels = bounded_labels(self.identity.labels)
@@ -119,7 +121,7 @@ class RankBox:
         gone = self.gone_seconds
         self.is_long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
         if self.is_long_dead:
-            self._release(reader)
+            self._release()
 
     def _last_sign_of_life(self, reader: BoxReader) -> int:
         """Return the time of the last change or of the last words, in nanoseconds; the rank died soon after."""
@@ -135,13 +137,13 @@ class RankBox:
         if self._ends is not None:
             self._ends.refresh(now_ns, not self.alive)
         if self.reader is not None and self.is_old_news:
-            self._release(self.reader)
+            self._release()
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
         previous, self.now = self.now, reader.now()
         if previous.activity != self.now.activity:
             stay = (self.now.activity_since - previous.activity_since) * _NS
-            self._lease.leave(previous.activity, stay)
+            self._lease.add_stay(previous.activity, stay)
         holder = reader.holder()
         if holder is None and self._ends is not None and self._process.has_called_exec():
             self._ends.note_exec()
@@ -166,13 +168,10 @@ class RankBox:
 
     def _may_await_start(self, silence_seconds: float) -> bool:
         """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
-        lease, longer = self._lease.seconds, self._lease.start_of_processes
-        if (
-            self.process is None
-            or self.identity.world_size > 1
-            or lease is None
-            or not lease < silence_seconds < longer
-        ):
+        lease = self._lease.seconds
+        if self.process is None or self.identity.world_size > 1 or lease is None:
+            return False
+        if not lease < silence_seconds < self._lease.loader_start_seconds:
             return False
         started = self._processes.newest_child(self.process.pid)
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
@@ -218,7 +217,7 @@ class RankBox:
         """The time that the rank may go without progress; None: no limit."""
         if self.is_superseded:
             return None
-        return self._lease.start_of_processes if self._awaits_start else self._lease.seconds
+        return self._lease.loader_start_seconds if self._awaits_start else self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
@@ -235,8 +234,7 @@ class RankBox:
         """Return the suspicion against this rank, or None."""
         reason = None
         if self._gone_at is not None:
-            fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
-            reason = "exited" if fresh and self.activity != "done" else None
+            reason = None if self.is_old_news or self.activity == "done" else "exited"
         elif self._process.stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
@@ -343,14 +341,12 @@ class RankBox:
             reader.groups(), reader.sequences(), reader.entered(), reader.not_finite_since(),
         )  # fmt: skip
 
-    def _release(self, reader: BoxReader) -> None:
+    def _release(self) -> None:
         """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
         self._final = self._contents()
         self.identity = self._final.identity
+        self.close()
         self.reader = None
-        reader.close()
-        if self._ends is not None:
-            self._ends.close()
 
     def close(self) -> None:
         if self.reader is not None:

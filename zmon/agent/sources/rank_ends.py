@@ -34,14 +34,11 @@ class RankEnds:
         self._relaunched_ns: int | None = None
         can_see_processes = processes.stat(pid) is not None
         if launcher is not None and launcher.start_ticks != 0 and can_see_processes:
-            self._watch_launcher(launcher)
-
-    def _watch_launcher(self, launcher: ProcessKey) -> None:
-        self._launcher_pid = launcher.pid
-        self._launcher = _open_watch(launcher.pid)
-        self._had_launcher_ended = self._processes.stat_of(launcher) is None
-        if self._had_launcher_ended:  # its pid may be another process's now
-            self._close_launcher()
+            self._launcher_pid = launcher.pid
+            self._launcher = _open_watch(launcher.pid)
+            self._had_launcher_ended = processes.stat_of(launcher) is None
+            if self._had_launcher_ended:  # its pid may be another process's now
+                self._close_launcher()
 
     def refresh(self, now_ns: int, rank_is_gone: bool) -> None:
         """Look for the ends of both, and after the end of the rank for a process that the launcher has started."""
