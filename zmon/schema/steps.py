@@ -121,10 +121,8 @@ class Steps:
 
     def values(self, name: str) -> list[float | None]:
         """Return a column in seconds, bytes or counts (None: unknown); a column of no measure has its plain numbers."""
-        if (known := measure_of(name.removeprefix(MEAN))) is None:
-            return [*self.column(name)]
-        measure, _ = known
-        return [value(measure, number) for number in self.column(name)]
+        meaning = measure_of(name.removeprefix(MEAN))
+        return [number if meaning is None else value(meaning.measure, number) for number in self.column(name)]
 
     def sums(self, measure: str) -> list[int]:
         """Return for each row the sum of a measure over its words, such as the self time over all phases."""
@@ -175,8 +173,8 @@ def absent(name: str) -> int:
     """Return the number that each row has in a column that is absent."""
     if name == SAME_SIZE_SENT:
         return UNKNOWN
-    known = measure_of(name.removeprefix(MEAN))
-    return 0 if known is None else known[0].absent
+    meaning = measure_of(name.removeprefix(MEAN))
+    return 0 if meaning is None else meaning.measure.absent
 
 
 def check_steps(steps: Steps) -> int:

@@ -84,7 +84,6 @@ class RankBox:
         self._process = RankProcess(processes)
         self._import_seconds: float | None = None
         self.started_ranks = StartedRanks()
-        self._has_joined = False
         self._awaits_start = False  # it may wait for processes that it has just started
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
@@ -102,6 +101,7 @@ class RankBox:
             raise
 
     def _open(self, reader: BoxReader) -> None:
+        """Look at the rank for the first time. Raises BoxCorrupt."""
         self.now: Now = reader.now()
         if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
             launcher = ProcessKey(self.identity.launcher_pid, self.identity.launcher_start)
@@ -189,9 +189,7 @@ class RankBox:
     @property
     def has_joined(self) -> bool:
         """True once the rank has joined a process group."""
-        if not self._has_joined and self.reader is not None:
-            self._has_joined = self.identity.world_size > 1 or self.reader.identity().backend is not None
-        return self._has_joined
+        return self.identity.world_size > 1 or self.latest_identity.backend is not None
 
     @property
     def has_finished(self) -> bool:
