@@ -95,12 +95,9 @@ class Steps:
             while row >= ends[rank]:
                 rank += 1
             counts[rank] += 1
-        columns = {}
-        if rows:
-            for name in self.columns:
-                column = self.column(name)
-                columns[name] = [column[row] for row in rows]
-        return Steps.from_columns(self.run_uids, tuple(counts), columns)
+        columns = ((name, self.column(name)) for name in self.columns if rows)
+        chosen = {name: [column[row] for row in rows] for name, column in columns}
+        return Steps.from_columns(self.run_uids, tuple(counts), chosen)
 
     def of_rank(self, run_uid: str) -> Steps:
         """Return the rows of one rank alone; no rows if it has none here."""

@@ -39,11 +39,6 @@ class LearnedLease:
         self._activity = ""  # the activity whose lease is in `seconds`
         self.seconds: float | None = None  # None: no limit
 
-    @property
-    def loader_start_seconds(self) -> float:
-        """The lease of a rank that has started processes, and may wait until they have begun to work."""
-        return self._leases.loader_start_seconds
-
     def add_stay(self, activity: str, seconds: float) -> None:
         """Learn that the rank was in an activity for that long."""
         self._stays.setdefault(activity, deque(maxlen=_RECENT_STAYS)).append(seconds)

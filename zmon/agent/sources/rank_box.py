@@ -44,7 +44,7 @@ class _Contents(NamedTuple):
     last: Row  # its last boundary
     words: LastWords | None
     report: dict[str, float]
-    groups: dict[int, tuple[str, int]]  # name and size of each group, by its number in the box
+    groups: dict[int, str]  # name of each group, by its number in the box
     sequences: dict[int, int]  # number of collectives entered, by the number of the group
     entered: list[Collective]
     not_finite_since: dict[str, int | None]  # the step, by source of the loss; None: it is finite
@@ -75,7 +75,7 @@ class RankBox:
         tenant: str = "",  # the user or pod in whose share of the limits the box counts
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
-        self._host, self._clock, self._processes = host, clock, processes
+        self._host, self._leases, self._clock, self._processes = host, leases, clock, processes
         self.path = path
         self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
         self.opened_at = clock()
@@ -171,7 +171,7 @@ class RankBox:
         lease = self._lease.seconds
         if self.process is None or self.identity.world_size > 1 or lease is None:
             return False
-        if not lease < silence_seconds < self._lease.loader_start_seconds:
+        if not lease < silence_seconds < self._leases.loader_start_seconds:
             return False
         started = self._processes.newest_child(self.process.pid)
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
@@ -215,7 +215,7 @@ class RankBox:
         """The time that the rank may go without progress; None: no limit."""
         if self.is_superseded:
             return None
-        return self._lease.loader_start_seconds if self._awaits_start else self._lease.seconds
+        return self._leases.loader_start_seconds if self._awaits_start else self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
@@ -297,9 +297,7 @@ class RankBox:
             step_seconds=(now_ns - now.step_since) * _NS,
             state_seconds=(now_ns - now.since) * _NS,
             in_flight=_in_flight(now, groups, (now_ns - now.since) * _NS),
-            sequences={
-                name: contents.sequences[number] for number, (name, _) in groups.items() if number in contents.sequences
-            },
+            sequences={groups[number]: count for number, count in contents.sequences.items() if number in groups},
             lease_seconds=self.lease_seconds,
             overdue_seconds=self.overdue_seconds,
             totals=totals(last),
@@ -312,10 +310,10 @@ class RankBox:
             import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,
-            launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
+            launcher_gone_seconds=_seconds_since(self._ends.launcher_gone_ns, now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
             superseded=self.is_superseded,
-            relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
+            relaunched_seconds=_seconds_since(self._ends.relaunched_ns, now_ns) if self._ends else None,
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
             watched=self._ends is not None,
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
@@ -323,7 +321,7 @@ class RankBox:
             owner=self.owner,
             wanted_job_id=wanted_job_id if wanted_job_id != self.job_id else "",
             entered=tuple(
-                EnteredCollective(word(OPS, op, "op"), groups[group][0], sequence, num_bytes)
+                EnteredCollective(word(OPS, op, "op"), groups[group], sequence, num_bytes)
                 for op, group, sequence, num_bytes in contents.entered
                 if group in groups
             ),
@@ -334,9 +332,10 @@ class RankBox:
             return self._final
         reader = self.reader
         assert reader is not None  # `_release` stores the contents before it closes the reader
+        groups = {number: name for number, (name, _) in reader.groups().items()}
         return _Contents(
             reader.identity(), reader.last_boundary(), redacted_words(reader.words()), reader.report(),
-            reader.groups(), reader.sequences(), reader.entered(), reader.not_finite_since(),
+            groups, reader.sequences(), reader.entered(), reader.not_finite_since(),
         )  # fmt: skip
 
     def _release(self) -> None:
@@ -357,9 +356,9 @@ def _seconds_since(moment_ns: int | None, now_ns: int) -> float | None:
     return None if moment_ns is None else (now_ns - moment_ns) * _NS
 
 
-def _in_flight(now: Now, groups: Mapping[int, tuple[str, int]], seconds: float) -> InFlight | None:
+def _in_flight(now: Now, groups: Mapping[int, str], seconds: float) -> InFlight | None:
     """Return the collective that the rank is in, for `seconds` now; None if it is in none."""
     if now.op is None:
         return None
-    group, _ = ("", 0) if now.group is None else groups.get(now.group, ("", 0))
+    group = "" if now.group is None else groups.get(now.group, "")
     return InFlight(now.op, group, now.sequence, now.num_bytes, seconds)
