@@ -158,7 +158,7 @@ class Boxes:
         except (BoxError, OSError, ValueError) as error:
             if not self._watch:
                 self._set_aside(listed.path, listed.inode, error)
-            elif isinstance(error, BoxError):  # not that of a watched rank, which is whole from its first sight on
+            elif isinstance(error, BoxError):  # a rank publishes its box whole, so this one is another command's
                 self._leave_out(listed, listing)
             return
         if self._watch and box.identity.watch != self._watch:

@@ -21,7 +21,7 @@ def shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
     A tenant with fewer boxes than an equal share may have all of them open; the others share the rest equally.
     """
     places: dict[str, int] = {}
-    for position, (tenant, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+    for position, (number, tenant) in enumerate(sorted((number, tenant) for tenant, number in wanted.items())):
         places[tenant] = min(number, total // (len(wanted) - position))
         total -= places[tenant]
     return places
@@ -45,7 +45,10 @@ class RankLimit:
         return [*self._living_surplus(opened, new), *self._dead_surplus(opened, listed)]
 
     def _living_surplus(self, opened: Mapping[str, RankBox], new: Counter[str]) -> list[str]:
-        """Share the places of living ranks. `new`: how many boxes each tenant has that are not open."""
+        """Share the places of living ranks, and return the paths of those that have none.
+
+        `new`: how many boxes each tenant has that are not open.
+        """
         living: defaultdict[str, list[str]] = defaultdict(list)  # paths by tenant
         for path, box in opened.items():
             if box.alive:
@@ -55,7 +58,7 @@ class RankLimit:
         return [path for tenant, paths in living.items() for path in sorted(paths)[self._allowed[tenant] :]]
 
     def _dead_surplus(self, opened: Mapping[str, RankBox], listed: Mapping[str, ListedBox]) -> list[str]:
-        """Share the places of dead ranks: those of each tenant that died last stay open."""
+        """Share the places of dead ranks, and return the paths of those that have none: they died before the others."""
         dead: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)  # seconds since the death, and path
         for path, box in opened.items():
             if not box.alive:
