@@ -104,7 +104,7 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
     A bind mount shows the counters of its original. Of mounts that share a file system, only the first is returned.
     """
     devices = re.findall(r"^\S+ \S+ (\S+) \S+ (\S+) ", mountinfo, re.M)
-    file_systems = {mount: device for device, mount in devices}
+    file_systems: dict[str, str] = {mount: device for device, mount in devices}  # by mount point
     sections: dict[str, tuple[str, str]] = {}  # mount point and section, by file system
     for section in re.split(r"^(?:no )?device ", mountstats, flags=re.M):
         header = re.match(r"\S+ mounted on (\S+) with fstype nfs4? ", section)
