@@ -139,7 +139,7 @@ def test_agent_reads_what_the_prolog_writes_until_the_epilog_removes_it(tmp_path
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.stdout == ""
     dropped = []
-    listed = holders(tmp_path / "cgroup", copy, dropped)
+    listed = holders(tmp_path / "cgroup", copy, dropped, pods=None)
     assert {holder.name: (holder.gpus, holder.user) for holder in listed} == expected
     assert dropped == []
     assert {path.stat().st_mode & 0o777 for path in copy.iterdir()} <= {0o644}

@@ -17,15 +17,12 @@ NAMES = st.from_regex(r"[A-Za-z0-9._-]{1,20}", fullmatch=True).filter(lambda nam
 
 
 def _values(endpoint: Endpoint[Any, object], field: msgspec.structs.FieldInfo) -> st.SearchStrategy[Any]:
-    if field.name in endpoint.in_path:
-        return NAMES
-    if endpoint.method == "POST" and get_origin(field.type) is not Annotated:
-        return NAMES  # the text of a body is made plain
     if field.type == Whole:
         return st.integers(0, 2**20)
     if field.type == Seconds:
         return st.floats(0, 60)
-    if get_origin(field.type) is Annotated:  # a text with limits
+    has_limits = get_origin(field.type) is Annotated
+    if field.name in endpoint.in_path or endpoint.method == "POST" or has_limits:  # the text of a body is made plain
         return NAMES
     if isinstance(field.default, bool):
         return st.booleans()

@@ -15,7 +15,7 @@ from zmon.detectors.network import is_physical
 from zmon.detectors.new_finding import drain, new_finding
 from zmon.schema.evidence import Fault, HardwareEvidence
 from zmon.schema.finding import Finding
-from zmon.schema.host import GpuSample, HostWindow, NicSample, risen
+from zmon.schema.host import GpuSample, HostWindow, NicSample, increased
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import DEVICE
 from zmon.schema.thresholds import Thresholds
@@ -110,11 +110,11 @@ class Hardware(Thresholds):
         """Yield the cause and the text of each fault of a GPU, given two samples of it."""
         if now.lost:
             yield "gpu_lost", "it fell off the bus; its rank cannot go on"
-        if uncorrected := risen(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
+        if uncorrected := increased(before.ecc_errors, now.ecc_errors).get("volatile_uncorrected", 0):
             yield "gpu_memory", f"{uncorrected} uncorrectable memory errors"
         elif now.repair_pending:
             yield "gpu_memory", "its memory needs a reset to be repaired"
-        for xid, count in risen(before.xid_errors, now.xid_errors, absent=0).items():
+        for xid, count in increased(before.xid_errors, now.xid_errors, absent=0).items():
             if xid not in _JOB_XIDS:
                 yield "gpu_xid", f"XID {xid}, {count} ×"
 
@@ -122,7 +122,7 @@ class Hardware(Thresholds):
         self, before: NicSample, now: NicSample, seconds: float, was_up: bool
     ) -> Iterator[tuple[str, str]]:
         """Yield the cause and the text of each fault of a port, given two samples that are these seconds apart."""
-        errors = risen(before.errors, now.errors)
+        errors = increased(before.errors, now.errors)
         for counter in _DOWN_COUNTERS:
             if count := errors.get(counter, 0):
                 yield "link_down", f"the link went down {count} × in {seconds:.0f} s"

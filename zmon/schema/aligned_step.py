@@ -13,7 +13,7 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
-from zmon.schema.measures import measure_of
+from zmon.schema.measures import columns_of
 from zmon.schema.steps import SAME_SIZE_SENT
 
 Numbers = Sequence[float]
@@ -91,12 +91,7 @@ class AlignedStep:
 
     def _by_word(self, measure: str) -> dict[str, Any]:
         """Return the columns of a measure by word, such as the phase or the op."""
-        by_word: dict[str, Any] = {}
-        for name, column in self.columns.items():
-            known = measure_of(name)
-            if known is not None and known[0].name == measure:
-                by_word[known[1]] = column
-        return by_word
+        return {word: self.columns[name] for word, name in columns_of(measure, self.columns).items()}
 
     @property
     def exposed_seconds(self) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from zmon.schema.unknown import Unknown
 
@@ -83,8 +84,11 @@ class ScalingCurve:
 
         Weak scaling is preferred to strong scaling, then the point with the fewest ranks.
         """
-        related = [(scaling, p) for p in self.points if p.ranks <= ranks and (scaling := _scaling(p, ranks, samples))]
-        return min(related, key=lambda pair: (pair[0] != WEAK, pair[1].ranks), default=None)
+        for scaling in (WEAK, STRONG):
+            points = [p for p in self.points if p.ranks <= ranks and _scaling(p, ranks, samples) == scaling]
+            if points:
+                return scaling, min(points, key=attrgetter("ranks"))
+        return None
 
     def efficiency(self, ranks: int, samples: int, samples_per_second: float) -> Efficiency | Unknown:
         """Return the efficiency of a job of this size and speed, or the reason why it is unknown."""

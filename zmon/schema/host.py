@@ -15,17 +15,17 @@ from zmon.schema.limits import Seconds
 _Key = TypeVar("_Key", int, str)
 
 
-def rise(before: int | None, now: int | None) -> int | None:
+def increase(before: int | None, now: int | None) -> int | None:
     """Return the increase of a counter; None if unknown, or if it fell (a new agent, a reboot, another device)."""
     return None if before is None or now is None or now < before else now - before
 
 
-def risen(before: Mapping[_Key, int], now: Mapping[_Key, int], absent: int | None = None) -> dict[_Key, int]:
-    """Return the increase of each counter that rose.
+def increased(before: Mapping[_Key, int], now: Mapping[_Key, int], absent: int | None = None) -> dict[_Key, int]:
+    """Return the increase of each counter that has increased.
 
     `absent` is the earlier count of a counter that did not exist before; None: its increase is unknown.
     """
-    return {key: more for key, count in now.items() if (more := rise(before.get(key, absent), count))}
+    return {key: more for key, count in now.items() if (more := increase(before.get(key, absent), count))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ nanoseconds. -1 means unknown.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import accumulate, pairwise
 from typing import Literal, NamedTuple
 
@@ -126,17 +127,32 @@ COLUMNS = {
 _BY_WORD = tuple(measure for measure in MEASURES if measure.column and measure.per)
 
 
-def measure_of(column: str) -> tuple[Measure, str] | None:
-    """Return the measure of a column and its word, which only a newer zmon may know; None: no measure has it."""
+class ColumnMeaning(NamedTuple):
+    """The measure of a column, and its word, which only a newer zmon may know."""
+
+    measure: Measure
+    word: str
+
+
+def measure_of(column: str) -> ColumnMeaning | None:
+    """Return the measure of a column and its word; None: no measure has it."""
     if known := COLUMNS.get(column):
-        return known.measure, known.word
-    return next(((m, column.removeprefix(m.prefix)) for m in _BY_WORD if column.startswith(m.prefix)), None)
+        return ColumnMeaning(known.measure, known.word)
+    return next(
+        (ColumnMeaning(m, column.removeprefix(m.prefix)) for m in _BY_WORD if column.startswith(m.prefix)), None
+    )
+
+
+def columns_of(measure: str, columns: Iterable[str]) -> dict[str, str]:
+    """Return the columns of a measure among these, by their words, such as the phase or the op."""
+    meanings = ((column, measure_of(column)) for column in columns)
+    return {meaning.word: column for column, meaning in meanings if meaning and meaning.measure.name == measure}
 
 
 def is_aligned(column: str) -> bool:
     """Return True if the hub compares this column over all ranks."""
-    known = measure_of(column)
-    return known is not None and known[0].aligned
+    meaning = measure_of(column)
+    return meaning is not None and meaning.measure.aligned
 
 
 def value(measure: Measure, number: int) -> float | None:

@@ -18,7 +18,7 @@ from functools import lru_cache
 from itertools import accumulate, groupby
 
 from zmon.format import plain
-from zmon.schema.measures import UNKNOWN, measure_of, value
+from zmon.schema.measures import UNKNOWN, columns_of, measure_of, value
 
 STEP, START, DURATION = "step", "start", "duration"  # number, nanoseconds of some clock, nanoseconds
 SAME_SIZE_SENT = "same_size_sent"  # bytes sent by the rank so far, up to the end of the step, in `SAME_SIZE_OPS`
@@ -95,12 +95,9 @@ class Steps:
             while row >= ends[rank]:
                 rank += 1
             counts[rank] += 1
-        columns = {}
-        if rows:
-            for name in self.columns:
-                column = self.column(name)
-                columns[name] = [column[row] for row in rows]
-        return Steps.from_columns(self.run_uids, tuple(counts), columns)
+        columns = ((name, self.column(name)) for name in self.columns if rows)
+        chosen = {name: [column[row] for row in rows] for name, column in columns}
+        return Steps.from_columns(self.run_uids, tuple(counts), chosen)
 
     def of_rank(self, run_uid: str) -> Steps:
         """Return the rows of one rank alone; no rows if it has none here."""
@@ -121,10 +118,8 @@ class Steps:
 
     def values(self, name: str) -> list[float | None]:
         """Return a column in seconds, bytes or counts (None: unknown); a column of no measure has its plain numbers."""
-        if (known := measure_of(name.removeprefix(MEAN))) is None:
-            return [*self.column(name)]
-        measure, _ = known
-        return [value(measure, number) for number in self.column(name)]
+        meaning = measure_of(name.removeprefix(MEAN))
+        return [number if meaning is None else value(meaning.measure, number) for number in self.column(name)]
 
     def sums(self, measure: str) -> list[int]:
         """Return for each row the sum of a measure over its words, such as the self time over all phases."""
@@ -133,8 +128,7 @@ class Steps:
 
     def columns_of(self, measure: str) -> dict[str, str]:
         """Return the columns of a measure that are present, by their words."""
-        columns = ((name, measure_of(name)) for name in self.columns)
-        return {known[1]: name for name, known in columns if known is not None and known[0].name == measure}
+        return columns_of(measure, self.columns)
 
 
 class RankSteps:
@@ -176,8 +170,8 @@ def absent(name: str) -> int:
     """Return the number that each row has in a column that is absent."""
     if name == SAME_SIZE_SENT:
         return UNKNOWN
-    known = measure_of(name.removeprefix(MEAN))
-    return 0 if known is None else known[0].absent
+    meaning = measure_of(name.removeprefix(MEAN))
+    return 0 if meaning is None else meaning.measure.absent
 
 
 def check_steps(steps: Steps) -> int:

@@ -23,7 +23,7 @@ from bench.rows import MIB_PER_BYTE
 from zmon.agent.sources.gpu import GpuSource
 from zmon.errors import SourceUnavailable
 from zmon.scaling.peaks import peaks_of
-from zmon.schema.host import GpuSample, rise
+from zmon.schema.host import GpuSample, increase
 
 ROUNDS = 5  # of readings, nvidia-smi just before and just after zmon
 _WARM_SECONDS = 2.0  # utilization and power are means over up to a second
@@ -114,7 +114,7 @@ def _compare_load(source: GpuSource, load: Callable[[], LoadTotals]) -> Iterator
         ("pcie_received_bytes", after.received_bytes - before.received_bytes),
         ("pcie_sent_bytes", after.sent_bytes - before.sent_bytes),
     ):
-        counted = rise(getattr(first, field), getattr(last, field))
+        counted = increase(getattr(first, field), getattr(last, field))
         if counted is None:
             yield Result(field, NOT_CHECKED, note="this GPU has no such counter, or one of 32 bits")
             continue

@@ -3,6 +3,7 @@
 A damaged box hides no other box. The box of a dead rank is closed after a minute, and deleted after a grace period.
 """
 
+import errno
 import os
 import signal
 import socket
@@ -114,6 +115,25 @@ def test_prune_keeps_boxes_of_a_launch_with_a_living_rank(boxes, make_live_box, 
     clock.sleep(1000)
     boxes.prune()
     assert not dead.path.exists()
+
+
+def test_box_that_cannot_be_deleted_is_reported_until_it_is_gone(boxes, make_live_box, clock, monkeypatch):
+    def refuse(path, **_):
+        raise PermissionError(errno.EPERM, "Operation not permitted", path)
+
+    box = make_live_box()
+    end(boxes, box)
+    clock.sleep(1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "unlink", refuse)
+        boxes.prune()
+        lines = boxes.read().dropped
+    line = f"1 dead rank of uid {os.geteuid()} fill memory until that user starts a rank: cannot delete {box.path}"
+    assert any(dropped.startswith(line) for dropped in lines)
+    boxes.prune()
+    boxes.scan()
+    assert not box.path.exists()
+    assert "fill memory" not in str(boxes.read().dropped)
 
 
 def bind_unused_socket(path):

@@ -10,7 +10,7 @@ import pytest
 from tests.boxes import Box
 from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.rank_evidence import locate_rank
-from zmon.agent.sources import box_listing, rank_limit
+from zmon.agent.sources import box_listing, box_roots, rank_limit
 from zmon.agent.sources.box_roots import BoxRoots, Root
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.roots import POD_VOLUME, Places
@@ -124,6 +124,14 @@ def test_pod_that_cannot_be_read_hides_no_other(pods, monkeypatch):
     roots, (problem,) = BoxRoots(None, pods).find()
     assert [root.path for root in roots] == [str(pods.in_pod("uid-1"))]
     assert problem == f"the boxes of a pod: cannot read {broken}: Input/output error"
+
+
+def test_volumes_that_may_not_be_read_are_counted_beyond_the_limit_of_lines(pods, monkeypatch):
+    pods.in_pod("uid-2").mkdir()
+    monkeypatch.setattr(box_roots, "_MAX_PROBLEMS", 1)
+    monkeypatch.setattr(box_roots, "_may_read", lambda path: False)
+    _, problems = BoxRoots(None, pods).find()
+    assert problems[1:] == ["1 more directories are unusable like these"]
 
 
 def test_pods_that_cannot_be_listed_are_reported(pods, tmp_path):

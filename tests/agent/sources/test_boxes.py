@@ -12,6 +12,7 @@ from zmon.box.reader import BoxReader
 from zmon.job.lease import Leases
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.schema.api import Suspicion
+from zmon.schema.names import LABEL_LIMITS
 from zmon.schema.rank import EnteredCollective
 
 
@@ -32,6 +33,12 @@ def test_state_of_a_living_rank_is_reported(boxes, make_live_box, clock, scan_st
     assert (state.gone_seconds, state.stopped_seconds, state.exit_status, state.last_words) == (None,) * 4
     assert (state.launcher, state.max_restarts, state.labels) == ("900@1", 3, {"owner": "ann"})
     assert state.resident_bytes > 1_000_000
+
+
+def test_surplus_labels_are_left_out_and_counted(boxes, make_live_box, scan_states):
+    make_live_box(labels={f"n{number}": "v" for number in range(20)})
+    assert len(scan_states()[0].labels) == 16
+    assert f"4 labels of job: {LABEL_LIMITS}" in boxes.read().dropped
 
 
 def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, make_live_box, scan_states):

@@ -61,9 +61,6 @@ class FakeHost:
             cpu__stat=f"nr_periods 7\nnr_throttled 3\nthrottled_time {throttled}",
         )
 
-    def read(self):
-        return self.source.read()
-
 
 @pytest.fixture
 def host(tmp_path):
@@ -154,7 +151,7 @@ def test_sample_of_a_group_has_the_values_of_its_files(request, name):
     host.rank(0, f"{line}\n")
     for kind, path, values in groups:
         getattr(host, kind)(path, **values)
-    reading = host.read()
+    reading = host.source.read()
     (group,) = reading.value
     assert tuple(getattr(group, field) for field in FIELDS) == fields
     assert group.ranks == (("job", 0),)
@@ -166,7 +163,7 @@ def test_ranks_share_a_sample_only_within_the_same_group(v2_host):
         v2_host.rank(rank, f"0::{path}\n")
     v2_host.v2("/a")
     v2_host.v2("/b")
-    groups = v2_host.read().value
+    groups = v2_host.source.read().value
     assert [(group.path, group.ranks) for group in groups] == [
         ("/a", (("job", 1), ("job", 3))),
         ("/b", (("job", 2),)),
@@ -179,18 +176,18 @@ def test_group_of_a_dead_rank_reports_its_kills_for_some_time(v2_host):
     for rank, path in ((0, "/a"), (1, "/b"), (2, "/b"), (3, "/gone")):
         v2_host.rank(rank, f"0::{path}\n")
         v2_host.v2(path)
-    v2_host.read()
+    v2_host.source.read()
     for rank in (0, 2, 3):
         del v2_host.ranks[ProcessId(1000 + rank, 5000, UID)]
     shutil.rmtree(v2_host.cgroup / "gone")
     v2_host.v2("/a", kills=1)
     now[0] += 30
-    reading = v2_host.read()
+    reading = v2_host.source.read()
     assert [(group.path, group.oom_kills) for group in reading.value] == [("/a", 1), ("/b", 0)]
     assert reading.value[1].ranks == (("job", 1), ("job", 2))
     assert reading.dropped == ()
     now[0] += 31
-    assert [(group.path, group.ranks) for group in v2_host.read().value] == [("/b", (("job", 1),))]
+    assert [(group.path, group.ranks) for group in v2_host.source.read().value] == [("/b", (("job", 1),))]
 
 
 @pytest.mark.parametrize("path", ["/../../kubepods/pod2/a", "/docker/not-mounted-here"])
@@ -201,7 +198,7 @@ def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2_host, pat
     v2_host.rank(0, f"0::{path}\n")
     v2_host.rank(1, "0::/visible\n")
     v2_host.v2("/visible")
-    reading = v2_host.read()
+    reading = v2_host.source.read()
     hidden, visible = reading.value
     assert (hidden.path, hidden.memory_used_bytes, hidden.throttled_seconds) == (path, None, None)
     assert (visible.path, visible.memory_used_bytes) == ("/visible", GIB)
@@ -212,7 +209,7 @@ def test_group_outside_the_agents_namespace_is_unknown_and_reported(v2_host, pat
 def test_unmounted_controller_is_reported_and_hides_no_other(host):
     host.rank(0, V1.format(memory="/job", cpu="/job"))
     host.v1_memory("/job", limit=2 * GIB)
-    reading = host.read()
+    reading = host.source.read()
     assert reading.value[0].memory_limit_bytes == 2 * GIB
     assert reading.value[0].throttled_seconds is None
     assert len(reading.dropped) == 1
@@ -223,21 +220,21 @@ def test_process_without_a_group_is_left_out(v2_host, text):
     v2_host.rank(0, text)
     v2_host.rank(1, "0::/job\n")
     v2_host.v2("/job")
-    reading = v2_host.read()
+    reading = v2_host.source.read()
     assert [group.ranks for group in reading.value] == [(("job", 1),)]
 
 
 def test_host_without_ranks_or_with_one_that_just_ended_shows_no_groups(v2_host):
-    assert v2_host.read() == ((), ())
+    assert v2_host.source.read() == ((), ())
     v2_host.ranks[ProcessId(77, 5000, UID)] = ("job", 0)
-    assert v2_host.read() == ((), ())
+    assert v2_host.source.read() == ((), ())
 
 
 def test_groups_above_the_limit_are_counted_in_a_single_line(v2_host):
     for rank in range(MAX_CGROUPS + 10):
         v2_host.rank(rank, f"0::/job{rank}\n")
         v2_host.group(f"/job{rank}", memory__current=1, cpu__stat="throttled_usec 0")
-    reading = v2_host.read()
+    reading = v2_host.source.read()
     assert len(reading.value) == MAX_CGROUPS
     assert reading.dropped == (f"10 of {MAX_CGROUPS + 10} control groups: at most {MAX_CGROUPS} are read",)
 

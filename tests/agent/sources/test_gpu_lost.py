@@ -1,28 +1,11 @@
 """Tests of the GPU source with a lost GPU, a reloaded driver or a card in MIG mode. Other cards are still read."""
 
-import json
-import subprocess
-import sys
-from collections import Counter
-
 import pynvml
 import pytest
 
-from tests.agent.sources.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN, Script
+from tests.agent.sources.nvml import DRIVER_NOT_LOADED, GPU_IS_LOST, NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources.gpu import GpuSource
 from zmon.schema.host import GpuSample
-
-RUNNING = """
-import dataclasses, json, sys
-from zmon.agent.sources.gpu import GpuSource
-source = GpuSource()
-for line in sys.stdin:
-    try:
-        answer = [dataclasses.asdict(card) for card in source.read().value]
-    except Exception as error:
-        answer = str(error)
-    print(json.dumps(answer), flush=True)
-"""
 
 
 @pytest.fixture
@@ -160,30 +143,3 @@ def test_mig_instance_that_cannot_be_read_is_reported_by_name(fake_nvml):
         ("0:0", "nvmlDeviceGetName", UNKNOWN),
     )
     assert GpuSource().read().dropped == ("GPU 0:0: cannot read Name: Unknown Error",)
-
-
-def test_source_in_a_separate_process_reports_faults_and_recovery(tmp_path):
-    script = Script(tmp_path / "script")
-    script.set_answers(("driver", "cards", 8))
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUNNING], env=script.environment, stdin=-1, stdout=-1, text=True, bufsize=1
-    )
-
-    def read():
-        process.stdin.write("\n")
-        return json.loads(process.stdout.readline())
-
-    with process:
-        assert Counter(card["lost"] for card in read()) == {False: 8}
-        script.set_answers(
-            ("5", "lost", 1), ("driver", "xids", "5:79"), ("2", "nvmlDeviceGetCurrentClocksEventReasons", 0x40)
-        )
-        cards = read()
-        assert [card["uuid"] for card in cards if card["lost"]] == ["GPU-5"]
-        assert [card["gpu"] for card in cards if card["throttled"].get("hw_thermal")] == ["2"]
-        assert [card["gpu"] for card in cards if card["xid_errors"]] == ["5"]
-        script.set_answers(("driver", "error", DRIVER_NOT_LOADED))
-        assert read() == "Driver Not Loaded"
-        script.reset_answers(("driver", "error"), ("5", "lost"))
-        assert Counter(card["lost"] for card in read()) == {False: 8}
-        process.stdin.close()

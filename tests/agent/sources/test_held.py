@@ -1,5 +1,7 @@
 """Tests of the source that tells who holds GPUs and leaves them idle."""
 
+import os
+
 import pytest
 
 from tests.agent.sources.held_node import FakeNode
@@ -60,6 +62,20 @@ def test_group_below_a_holder_and_the_group_of_a_listed_job_are_not_counted_agai
     node.group(POD, "c 195:1 rwm\n")
     node.group(f"{POD}/inner", "c 195:1 rwm\n")
     assert sorted(node.after()) == [POD, "slurm-7"]
+
+
+def test_group_that_is_removed_while_the_groups_are_listed_hides_no_other(node, monkeypatch):
+    node.group("/docker/ended", "c 195:1 rwm\n")
+    node.group(POD, "c 195:0 rwm\n")
+    scandir = os.scandir
+
+    def scan_after_removal(folder):
+        if str(folder).endswith("/docker"):
+            raise FileNotFoundError(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_after_removal)
+    assert list(node.after()) == [POD]
 
 
 def test_holders_are_unknown_on_v2_without_files(bare):

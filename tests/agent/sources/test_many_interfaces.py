@@ -72,11 +72,3 @@ def test_cards_are_still_chosen_when_the_listing_grows_long(fake_sys, source):
     for number in range(MAX_INTERFACES):
         fake_sys.interface(f"veth{number}")
     assert "zcard" in names_read(source)
-
-
-def test_preferred_interfaces_are_chosen_before_the_others_by_name():
-    names = frozenset(f"a{number:03d}" for number in range(MAX_INTERFACES)) | {"lo", "zcard"}
-    chosen = choose(names, frozenset({"lo", "zcard"}))
-    assert len(chosen) == MAX_INTERFACES
-    assert {"lo", "zcard"} < set(chosen)
-    assert set(chosen) - {"lo", "zcard"} == {f"a{number:03d}" for number in range(MAX_INTERFACES - 2)}

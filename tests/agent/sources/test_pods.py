@@ -2,6 +2,7 @@
 
 import asyncio
 from itertools import pairwise
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -64,29 +65,19 @@ def test_hostile_name_of_a_pod_becomes_plain_text():
 # -- the API server ------------------------------------------------------------------------------------
 
 
-class Clock:
-    """A clock that tests set."""
-
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def play(tmp_path):
     """Run a scenario with an API server that has pods of two nodes, the source of one of them, and its clock."""
 
     def play_scenario(scenario):
         async def main():
-            api, clock, token_file = FakeApi(), Clock(), tmp_path / "token"
+            api, clock, token_file = FakeApi(), SimpleNamespace(now=0.0), tmp_path / "token"
             token_file.write_text("token-1")
             limits = [{GPU: "2"}]
             mine, other = (pod(name, node=node, limits=limits) for name, node in (("mine", "node-1"), ("b", "node-2")))
             api.objects = {ALL_PODS: {"mine": mine, "other": other}}
             async with api.serve():
-                source = PodSource(api.account(token_file), "node-1", clock)
+                source = PodSource(api.account(token_file), "node-1", lambda: clock.now)
 
                 async def read():
                     return await asyncio.to_thread(source.read)

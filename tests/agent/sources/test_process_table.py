@@ -37,12 +37,12 @@ def test_processes_are_read_at_most_once_a_second(sleeper):
 def test_each_ancestor_of_a_process_has_the_start_of_its_child_on_the_way(sleeper):
     table = ProcessTable()
     test, child = process_stat(os.getpid()), process_stat(sleeper.pid)
-    above = table.above(table.identify(sleeper.pid))
-    assert above[os.getpid(), test.start_ticks] == child.start_ticks
-    assert (sleeper.pid, child.start_ticks) not in above
+    ancestors = table.ancestors(table.identify(sleeper.pid))
+    assert ancestors[os.getpid(), test.start_ticks] == child.start_ticks
+    assert (sleeper.pid, child.start_ticks) not in ancestors
     parent = process_stat(test.parent)
     if test.parent > 1 and parent is not None:  # init is left out
-        assert above[test.parent, parent.start_ticks] == test.start_ticks
+        assert ancestors[test.parent, parent.start_ticks] == test.start_ticks
 
 
 def test_table_of_a_missing_folder_has_no_state(tmp_path):

@@ -10,7 +10,6 @@ from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_limit import shares
 from zmon.box.roots import Places
-from zmon.schema.names import LABEL_LIMITS
 
 
 def test_users_who_want_little_get_all_and_others_share_the_rest():
@@ -104,36 +103,3 @@ def test_user_with_too_many_files_hides_no_other_user(boxes, start, places, monk
     boxes.scan()
     assert ranks_of(boxes, ANN) == [0, 1]
     assert f"uid {BOB} has more than 50 files" in str(boxes.read().dropped)
-
-
-@pytest.fixture
-def own_boxes(tmp_path, clock):
-    return Boxes(tmp_path, "node-a", clock=clock)
-
-
-def test_surplus_labels_are_left_out_and_counted(make_live_box, own_boxes):
-    make_live_box(labels={f"n{number}": "v" for number in range(20)})
-    own_boxes.scan()
-    ((_, state),) = own_boxes.ranks()
-    assert len(state.labels) == 16
-    assert f"4 labels of job: {LABEL_LIMITS}" in own_boxes.read().dropped
-
-
-def test_box_that_cannot_be_deleted_is_reported_until_it_is_gone(make_live_box, own_boxes, clock, monkeypatch):
-    def refuse(path, **_):
-        raise PermissionError(1, "Operation not permitted", path)
-
-    box = make_live_box()
-    own_boxes.scan()
-    box.process.end()
-    own_boxes.scan()
-    clock.sleep(1000)
-    monkeypatch.setattr(os, "unlink", refuse)
-    own_boxes.prune()
-    line = f"1 dead rank of uid {os.geteuid()} fill memory until that user starts a rank: cannot delete {box.path}"
-    assert any(dropped.startswith(line) for dropped in own_boxes.read().dropped)
-    monkeypatch.undo()
-    own_boxes.prune()
-    own_boxes.scan()
-    assert not box.path.exists()
-    assert "fill memory" not in str(own_boxes.read().dropped)

@@ -10,7 +10,7 @@ import time
 import pytest
 
 from zmon.agent.sources import sock_diag
-from zmon.agent.sources.sock_diag import Connection, connection, dump, split
+from zmon.agent.sources.sock_diag import Connection, dump, parse_connection, split_messages
 from zmon.errors import SourceUnavailable
 
 
@@ -146,13 +146,13 @@ def pack_connection(info, peer="10.0.0.7"):
 )
 def test_timeouts_count_only_while_data_is_under_way(under_way, timeouts):
     """A reader that has no room leaves nothing under way."""
-    assert connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
+    assert parse_connection(pack_connection(pack_tcp_info(timeouts=6, under_way=under_way))).num_timeouts == timeouts
 
 
 def test_probes_without_an_answer_count_as_timeouts_if_no_data_is_under_way():
     """Without a route nothing is sent; a peer without room answers each probe, which resets the count."""
-    assert connection(pack_connection(pack_tcp_info(probes=4))).num_timeouts == 4
-    assert connection(pack_connection(pack_tcp_info(probes=4, timeouts=2, under_way=1))).num_timeouts == 2
+    assert parse_connection(pack_connection(pack_tcp_info(probes=4))).num_timeouts == 4
+    assert parse_connection(pack_connection(pack_tcp_info(probes=4, timeouts=2, under_way=1))).num_timeouts == 2
 
 
 def pack_message(kind, body, flags=2):
@@ -167,17 +167,17 @@ def test_connection_is_read_in_the_kernels_layout():
     info = pack_tcp_info(
         round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, received=90_000, busy_us=900_000
     )
-    assert connection(pack_connection(info)) == Connection(
+    assert parse_connection(pack_connection(info)) == Connection(
         4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9, received_bytes=90_000
     )
 
 
 def test_time_limited_by_the_receive_window_is_not_busy():
-    assert connection(pack_connection(pack_tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
+    assert parse_connection(pack_connection(pack_tcp_info(busy_us=900_000, no_room_us=300_000))).busy_seconds == 0.6
 
 
 def test_older_kernel_has_no_busy_time():
-    parsed = connection(pack_connection(pack_tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
+    parsed = parse_connection(pack_connection(pack_tcp_info(length=168, acked=80_000, delivery_rate=5_000_000)))
     assert (parsed.acked_bytes, parsed.busy_seconds, parsed.delivery_bytes_per_second) == (None, None, 5e6)
 
 
@@ -200,34 +200,34 @@ def test_peer_that_does_not_read_keeps_no_connection_busy(connect):
 
 
 def test_value_that_the_kernel_has_not_measured_is_unknown():
-    parsed = connection(pack_connection(pack_tcp_info()))
+    parsed = parse_connection(pack_connection(pack_tcp_info()))
     assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (None, None)
 
 
 def test_older_kernel_has_no_delivery_rate():
-    parsed = connection(pack_connection(pack_tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
+    parsed = parse_connection(pack_connection(pack_tcp_info(length=160, round_trip_us=4500, delivery_rate=5_000_000)))
     assert (parsed.round_trip_seconds, parsed.delivery_bytes_per_second) == (0.0045, None)
 
 
 @pytest.mark.parametrize("length", [0, 100])
 def test_connection_that_is_too_short_is_refused(length):
     with pytest.raises(OSError, match="too short"):
-        connection(pack_connection(pack_tcp_info(length)))
+        parse_connection(pack_connection(pack_tcp_info(length)))
 
 
 def test_part_of_an_answer_is_split_into_messages():
-    assert split(pack_message(20, b"one") + pack_message(20, b"second")) == ([b"one", b"second"], True)
-    assert split(pack_message(20, b"one") + DONE) == ([b"one"], False)
+    assert split_messages(pack_message(20, b"one") + pack_message(20, b"second")) == ([b"one", b"second"], True)
+    assert split_messages(pack_message(20, b"one") + DONE) == ([b"one"], False)
 
 
 def test_answer_that_is_cut_short_is_refused():
     with pytest.raises(OSError, match="cut short"):
-        split(pack_message(20, bytes(100))[:60])
+        split_messages(pack_message(20, bytes(100))[:60])
 
 
 def test_answer_during_which_the_connections_changed_is_refused():
     with pytest.raises(InterruptedError, match="changed"):
-        split(pack_message(20, b"one", flags=0x12))
+        split_messages(pack_message(20, b"one", flags=0x12))
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ It is read from regular files only, and only if the user of the rank may write t
 after the rank has ended.
 """
 
+import errno
 import os
 import pty
 import socket
@@ -204,6 +205,19 @@ def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path)
     ranks["a"] = add_process(tmp_path, 7)
     source = StderrSource(lambda: ranks, tmp_path)
     assert "cannot open it" in read_tail(source).error
+
+
+def test_file_that_cannot_be_opened_once_is_opened_by_a_later_read(spawn, ranks, tmp_path, monkeypatch):
+    def raise_error(process):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with (tmp_path / "err").open("wb") as file:
+        ranks["a"] = process_id(spawn("text\n", file).pid)
+    source = ranks.source()
+    with monkeypatch.context() as patch:
+        patch.setattr(stderr, "_open_for_reading", raise_error)
+        assert read_tail(source).error == "cannot open it: Too many open files"
+    assert read_tail(source).text == "text\n"
 
 
 def test_unknown_rank_has_no_tail(ranks):

@@ -1,5 +1,6 @@
 """Tests of the rank that owns a socket: ranks and sockets that come and go, or that are hidden."""
 
+import errno
 import os
 import subprocess
 
@@ -75,6 +76,20 @@ def test_rank_with_unlistable_sockets_hides_no_other(host):
     assert [p.rank for p in reading.value.peers] == [1]
     (line,) = reading.dropped
     assert line.startswith("dlrm rank 0: cannot list its sockets: Not a directory")
+
+
+def test_rank_whose_sockets_could_not_be_listed_once_has_peers_at_the_next_read(host, monkeypatch):
+    def raise_error(folder):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    host.start(100, 0, 11)
+    host.kernel.add(11)
+    with monkeypatch.context() as patch:
+        patch.setattr(tcp, "socket_inodes", raise_error)
+        (line,) = host.source.read().dropped
+    assert "cannot list its sockets: Too many open files" in line
+    reading = host.source.read()
+    assert ([p.rank for p in reading.value.peers], reading.dropped) == ([0], ())
 
 
 def test_rank_that_just_ended_is_not_dropped(host):

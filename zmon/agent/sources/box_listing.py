@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.sources.box_roots import Root, entries_of
-from zmon.errors import BoxCorrupt
 from zmon.format import plain
 from zmon.schema.plan import PLAN_FILE
 
@@ -32,14 +31,14 @@ class ListedBox(NamedTuple):
 
 
 class Listing:
-    """One listing of all directories."""
+    """The boxes and plans in all directories of boxes at one moment."""
 
     def __init__(self, roots: Iterable[Root]) -> None:
-        """List the directories. A missing one counts as empty; one that cannot be listed raises OSError."""
-        self.plans: list[str] = []
+        """List the directories; a missing one is empty. Raises OSError if one that the site named cannot be listed."""
+        self.plans: list[str] = []  # paths
         self.unlistable: dict[str, str] = {}  # folders that cannot be listed, with the reason
-        self._num_entries: Counter[str] = Counter()
-        self.boxes = {box.path: box for root in roots for box in self._root(root)}
+        self._num_entries: Counter[str] = Counter()  # that were read, by tenant
+        self.boxes = {box.path: box for root in roots for box in self._boxes_in(root)}
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -50,7 +49,8 @@ class Listing:
             if number > MAX_ENTRIES
         )
 
-    def _root(self, root: Root) -> Iterator[ListedBox]:
+    def _boxes_in(self, root: Root) -> Iterator[ListedBox]:
+        """Yield the boxes in a directory of boxes, and note the plans beside them."""
         for job in self._jobs(root):
             try:
                 if not job.is_dir(follow_symlinks=False):
@@ -62,9 +62,9 @@ class Listing:
                 self.unlistable[job.path] = f"{job.path} belongs to uid {owner}, its directory to uid {root.owner}"
                 continue
             tenant = root.tenant(owner)
-            for attempt in self._below(job.path, tenant):
+            for attempt in self._entries(job.path, tenant):
                 if attempt.is_dir(follow_symlinks=False):
-                    for entry in self._below(attempt.path, tenant):
+                    for entry in self._entries(attempt.path, tenant):
                         if entry.name.startswith("rank-") and entry.name.endswith(".box"):
                             yield ListedBox(entry.path, entry.inode(), owner, tenant)
                         elif entry.name == PLAN_FILE:
@@ -80,7 +80,7 @@ class Listing:
             self.unlistable[root.path] = reason(root.path, error)
             return []
 
-    def _below(self, folder: str, tenant: str) -> list[os.DirEntry[str]]:
+    def _entries(self, folder: str, tenant: str) -> list[os.DirEntry[str]]:
         """Return the entries of a folder, up to the limit of its tenant. Note the reason if it cannot be listed."""
         try:
             entries = entries_of(folder, MAX_ENTRIES + 1 - self._num_entries[tenant])
@@ -91,13 +91,6 @@ class Listing:
         return entries
 
 
-def check_box_owner(path: Path, owner: int, expected: int | None) -> None:
-    """Raise BoxCorrupt unless a box belongs to the owner of its directory; `expected` None: any user."""
-    if expected is not None and owner != expected:
-        hint = "zmon skips it"
-        raise BoxCorrupt(f"cannot use the black box {path}", f"it belongs to uid {owner}, not to uid {expected}", hint)
-
-
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
-    """Return the line about a file or folder that cannot be read, or about another `verb` that fails."""
+    """Return the line about a file or folder that cannot be read, or with which something else (`verb`) fails."""
     return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))

@@ -7,6 +7,7 @@ So the owner of each folder is checked after it is opened, and only files of tha
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import re
@@ -29,57 +30,51 @@ def remove_rank(
 ) -> None:
     """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted.
 
-    If a rank that has just started has replaced the box, nothing is deleted. `follow_root`: the directory of boxes may
-    be a link. Give it only if users cannot exchange that directory: two pods may have the same user.
+    If a rank that has just started has replaced the box, which had this inode, nothing is deleted. `named_socket`: the
+    path of its socket in the box; `short_paths`: the folder of sockets with short paths. `follow_root`: the directory
+    of boxes may be a link. Give it only if users cannot exchange that directory: two pods may have the same user.
     """
-    with _opened(box.parent, owner, follow_root) as (folder, job, root):
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no rank publishes a box meanwhile
+    attempt, job = box.parent, box.parent.parent
+    with (
+        opened(job.parent, os.O_DIRECTORY, follow=follow_root) as root_fd,
+        opened(job.name, os.O_DIRECTORY, root_fd) as job_fd,
+        opened(attempt.name, os.O_DIRECTORY, job_fd) as attempt_fd,
+    ):
+        if {os.fstat(job_fd).st_uid, os.fstat(attempt_fd).st_uid} != {owner}:
+            raise PermissionError(errno.EPERM, f"its folder does not belong to uid {owner}")
+        fcntl.flock(attempt_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # no rank publishes a box meanwhile
         with contextlib.suppress(FileNotFoundError):
-            if os.stat(box.name, dir_fd=folder, follow_symlinks=False).st_ino != inode:
+            if os.stat(box.name, dir_fd=attempt_fd, follow_symlinks=False).st_ino != inode:
                 return
-            os.unlink(box.name, dir_fd=folder)
+            os.unlink(box.name, dir_fd=attempt_fd)
+        _unlink_socket(box.with_suffix(".sock").name, attempt_fd, owner)
         socket = worker_socket(box, owner, named_socket, short_paths).path
-        _unlink_socket(box.with_suffix(".sock").name, folder, owner)
         if socket.parent == short_paths:
-            with opened(short_paths, os.O_DIRECTORY, follow=True) as shared:
-                _unlink_socket(socket.name, shared, owner)
-        for name in _leftovers(folder):
+            with opened(short_paths, os.O_DIRECTORY, follow=True) as shared_fd:
+                _unlink_socket(socket.name, shared_fd, owner)
+        for name in _leftovers(attempt_fd):
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=folder)
+                os.unlink(name, dir_fd=attempt_fd)
         with contextlib.suppress(OSError):  # the folders still have boxes of other ranks
-            os.rmdir(box.parent.name, dir_fd=job)
-            os.rmdir(box.parent.parent.name, dir_fd=root)
+            os.rmdir(attempt.name, dir_fd=job_fd)
+            os.rmdir(job.name, dir_fd=root_fd)
 
 
-def _leftovers(folder: int) -> Iterator[str]:
+def _leftovers(attempt_fd: int) -> Iterator[str]:
     """Yield unfinished boxes of ranks that died while they made them, and the plan if no box is left."""
-    names = os.listdir(folder)
+    names = os.listdir(attempt_fd)
     for name in names:
         if _UNFINISHED_BOX.fullmatch(name):
             with contextlib.suppress(FileNotFoundError):
-                status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+                status = os.stat(name, dir_fd=attempt_fd, follow_symlinks=False)
                 if time.time() - status.st_mtime > UNFINISHED_SECONDS:
                     yield name
     if not any(_BOX.fullmatch(name) for name in names):
         yield from filter(is_plan, names)
 
 
-@contextlib.contextmanager
-def _opened(attempt: Path, owner: int, follow_root: bool) -> Iterator[tuple[int, int, int]]:
-    """Yield descriptors of the folders of the attempt, of its job, and of the boxes. Raises OSError."""
-    with (
-        opened(attempt.parent.parent, os.O_DIRECTORY, follow=follow_root) as root,
-        opened(attempt.parent.name, os.O_DIRECTORY, root) as job,
-        opened(attempt.name, os.O_DIRECTORY, job) as folder,
-    ):
-        for fd in (job, folder):
-            if os.fstat(fd).st_uid != owner:
-                raise PermissionError(1, f"its folder does not belong to uid {owner}")
-        yield folder, job, root
-
-
-def _unlink_socket(name: str, folder: int, owner: int) -> None:
+def _unlink_socket(name: str, folder_fd: int, owner: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
         if stat.S_ISSOCK(status.st_mode) and status.st_uid == owner:
-            os.unlink(name, dir_fd=folder)
+            os.unlink(name, dir_fd=folder_fd)

@@ -21,7 +21,7 @@ from zmon.box.roots import PLACES, POD_UID, Places
 
 _MAX_NAMES = 20_000  # names that one search reads; only somebody who wants to slow the agent down creates more
 _MAX_POD_NAMES = 64  # names that one search reads in the folder of one pod; a pod has one user, seldom more
-_MAX_PROBLEMS = 16  # lines about directories that cannot be read
+_MAX_PROBLEMS = 16  # lines about directories of one kind that cannot be used
 _UID = re.compile(r"0|[1-9][0-9]{0,9}")
 _PREFIX = "zmon-"
 
@@ -43,8 +43,8 @@ class _Candidate(NamedTuple):
     """An entry that has the name of a user's directory of boxes."""
 
     path: Path
-    uid: int
-    pod: str  # uid of the pod that it is in, or empty
+    uid: int  # of the user
+    pod: str  # the uid of the pod that it is in, or empty
 
 
 class BoxRoots:
@@ -71,9 +71,9 @@ class BoxRoots:
         if self._explicit is not None:
             return [Root(str(self._explicit), None, explicit=True)], []
         roots: list[Root] = []
-        private: set[int] = set()
-        candidates, unusable_pods = self._candidates()
+        private: set[int] = set()  # the users whose directories this process may not read
         problems: list[str] = []
+        candidates, pod_problems = self._candidates()
         for path, uid, pod in candidates:
             if (status := _status(path)) is None:
                 continue
@@ -83,11 +83,16 @@ class BoxRoots:
                 roots.append(Root(str(path), uid, pod=pod))
             else:
                 private.add(uid)
-        volumes, unreadable = self._pod_volumes()
-        return [*roots, *volumes], [*_problem_lines(problems, private), *_limited(unusable_pods), *unreadable]
+        volumes, volume_problems = self._pod_volumes()
+        lines = _limited(problems)
+        if private:
+            uids = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
+            this_uid = os.geteuid()
+            lines.append(f"the boxes of uid {uids}: only that user and root may read them, and this is uid {this_uid}")
+        return [*roots, *volumes], [*lines, *_limited(pod_problems), *_limited(volume_problems)]
 
     def _pod_volumes(self) -> tuple[list[Root], list[str]]:
-        """Return the volumes of boxes of all pods, and a line if they cannot be read."""
+        """Return the volumes of boxes of all pods, and a line for each volume that cannot be read."""
         pods = self._places.pods
         if pods is None:
             return [], []
@@ -108,7 +113,7 @@ class BoxRoots:
                 roots.append(Root(str(volume), None, pod=pod))
             else:
                 problems.append(f"the boxes of a pod: uid {os.geteuid()} may not read {volume}")
-        return roots, problems[:_MAX_PROBLEMS]
+        return roots, problems
 
     def _candidates(self) -> tuple[list[_Candidate], list[str]]:
         """Return each entry with the name of a user's directory, and a line for each folder of a pod that is unusable.
@@ -172,17 +177,8 @@ def _squatted_line(path: Path, expected: str, status: os.stat_result) -> str:
     )
 
 
-def _problem_lines(problems: list[str], private: set[int]) -> list[str]:
-    """Return the lines, limited, and a line about the users whose boxes may not be read."""
-    lines = _limited(problems)
-    if private:
-        uids = ", ".join(map(str, sorted(private)[:_MAX_PROBLEMS]))
-        lines.append(f"the boxes of uid {uids}: only that user and root may read them, and this is uid {os.geteuid()}")
-    return lines
-
-
 def _limited(problems: list[str]) -> list[str]:
-    """Return the first lines, and one with the number of the others."""
+    """Return the first lines, and a line with the number of the others."""
     num_others = len(problems) - _MAX_PROBLEMS
     more = [f"{num_others} more directories are unusable like these"] if num_others > 0 else []
     return [*problems[:_MAX_PROBLEMS], *more]

@@ -20,7 +20,6 @@ from zmon.agent.sources.process_table import ProcessTable
 from zmon.agent.sources.rank_box import LocalLaunch, RankBox
 from zmon.agent.sources.rank_limit import RankLimit
 from zmon.agent.sources.reading import Reading
-from zmon.agent.sources.started_ranks import note_started_ranks
 from zmon.agent.sources.unread_boxes import UnreadBoxes
 from zmon.box.rank_files import GRACE_SECONDS, SHORT_PATHS
 from zmon.box.roots import PLACES, Places
@@ -83,7 +82,7 @@ class Boxes:
         return {
             **self._plans.damaged,
             **{Path(path): box.reason for path, box in self._unread.boxes.items()},
-            **{Path(path): reason for path, reason in self._unlistable.items()},
+            **{Path(path): line for path, line in self._unlistable.items()},
         }
 
     def read(self) -> Reading:
@@ -123,7 +122,7 @@ class Boxes:
         for path, listed in list(listing.boxes.items()):
             if path not in self._open and self._unread.may_try(path) and self._limit.admits(path, listed.tenant):
                 self._open_box(listed, listing)
-        note_started_ranks(list(self._open.values()))
+        self._note_started_ranks()
         self._limit.end(listing.boxes, self._open, self._unread.boxes)
         self._name_jobs()
         self._dropped = (*problems, *listing.problems, *self._limit.lines, *self._label_lines(), *self._shared_ids())
@@ -131,7 +130,7 @@ class Boxes:
         living = [(box, box.process) for box in self._open.values() if box.alive and box.process]
         self.processes = {process: (box.job_id, box.identity.rank) for box, process in living}
         self.runs = {box.run_uid: process for box, process in living}
-        return frozenset(suspicion for box in self._relevant() if (suspicion := box.suspicion()))
+        return frozenset(suspicion for box in self._reported() if (suspicion := box.suspicion()))
 
     def _drop_foreign(self, listing: Listing) -> None:
         """Remove the boxes of other commands from the listing, so that they do not count in the limit of ranks."""
@@ -151,35 +150,44 @@ class Boxes:
         self._undeletable = {path: entry for path, entry in self._undeletable.items() if path in present}
 
     def _open_box(self, listed: ListedBox, listing: Listing) -> None:
-        path = listed.path
+        path = Path(listed.path)
         try:
             box = RankBox(
-                Path(path),
-                self._host,
-                self._leases,
-                self._clock,
-                self._processes,
-                self._starts,
-                listed.owner,
-                listed.tenant,
+                path, self._host, self._leases, self._clock, self._processes, self._starts, listed.owner, listed.tenant
             )
         except (BoxError, OSError, ValueError) as error:
             if not self._watch:
-                self._set_aside(path, listed.inode, error)
-            elif isinstance(error, BoxError):  # the box of a watched rank is whole so early: this is another command's
+                self._set_aside(listed.path, listed.inode, error)
+            elif isinstance(error, BoxError):  # a rank publishes its box whole, so this one is another command's
                 self._leave_out(listed, listing)
             return
         if self._watch and box.identity.watch != self._watch:
             box.close()
             self._leave_out(listed, listing)
             return
-        self._open[path] = box
+        self._open[listed.path] = box
         self._limit.add(box)
-        self._unread.boxes.pop(path, None)
+        self._unread.boxes.pop(listed.path, None)
 
     def _leave_out(self, listed: ListedBox, listing: Listing) -> None:
+        """Leave out the box of another command, now and in later scans."""
         self._foreign[listed.path] = listed.inode
         del listing.boxes[listed.path]
+
+    def _note_started_ranks(self) -> None:
+        """Note for each rank that is its whole job which ranks it has started."""
+        alone = [box for box in self._open.values() if box.identity.world_size == 1]
+        processes = {box.started_ranks.process for box in alone}
+        below = [
+            box
+            for box in self._open.values()
+            if not processes.isdisjoint(box.started_ranks.ancestors) and box.has_joined
+        ]
+        # In this order the newest start of an ancestor's child comes last, and counts.
+        newest = dict(sorted(start for box in below for start in box.started_ranks.ancestors.items()))
+        unfinished = {process for box in below if not box.has_finished for process in box.started_ranks.ancestors}
+        for box in alone:
+            box.note_started(newest, unfinished)
 
     def _name_jobs(self) -> None:
         """Set the job id and the run uid of each box. If two users chose one job id or run uid, each gets its own."""
@@ -192,20 +200,22 @@ class Boxes:
         self.renamed = {box.path: box.job_id for box in by_start if box.job_id != box.identity.job_id}
 
     def _shared_ids(self) -> Iterator[str]:
-        shared = {(box.identity.job_id, box.owner, box.job_id) for box in self._open.values()}
-        for job_id, owner, name in sorted(shared):
-            if name != job_id:
-                yield f"the job id {job_id} of uid {owner} is also that of another user's job: it is shown as {name}"
+        """Yield a line for each job that is shown under another job id than its own."""
+        ids = {(box.identity.job_id, box.owner, box.job_id) for box in self._open.values()}
+        for job_id, owner, shown in sorted(ids):
+            if shown != job_id:
+                yield f"the job id {job_id} of uid {owner} is also that of another user's job: it is shown as {shown}"
 
     def _label_lines(self) -> Iterator[str]:
-        dropped = {box.job_id: len(box.identity.labels) - len(box.labels) for box in self._open.values()}
-        for job_id, number in sorted(dropped.items()):
+        """Yield a line for each job with too many labels, or with labels that are too long."""
+        num_dropped = {box.job_id: len(box.identity.labels) - len(box.labels) for box in self._open.values()}
+        for job_id, number in sorted(num_dropped.items()):
             if number:
                 yield f"{counted(number, 'label')} of {job_id}: {LABEL_LIMITS}"
 
     def ranks(self) -> Iterator[tuple[RankBox, RankState]]:
         """Yield every rank that can be read, with its state as of the last scan."""
-        for box in self._relevant():
+        for box in self._reported():
             try:
                 yield box, box.state()
             except (BoxError, OSError, ValueError) as error:
@@ -232,12 +242,12 @@ class Boxes:
         living = self._living_launches()
         for path, box in list(self._open.items()):
             gone = box.gone_seconds
-            opened_long_ago = self._clock() - box.opened_at > GRACE_SECONDS * 1e9
-            if gone is None or 0 <= gone <= GRACE_SECONDS or not opened_long_ago or box.launch in living:
+            opened_recently = self._clock() - box.opened_at <= GRACE_SECONDS * 1e9
+            if gone is None or 0 <= gone <= GRACE_SECONDS or opened_recently or box.launch in living:
                 continue
             try:
-                links = self.roots.may_be_links
-                remove_rank(box.path, box.inode, box.owner, box.latest_identity.socket, self._socket_dir, links)
+                named_socket, may_be_link = box.latest_identity.socket, self.roots.may_be_links
+                remove_rank(box.path, box.inode, box.owner, named_socket, self._socket_dir, follow_root=may_be_link)
             except (OSError, BoxError) as error:
                 self._undeletable[path] = box.owner, reason(path, error, "delete")
             else:
@@ -250,7 +260,7 @@ class Boxes:
             first = next(line for uid, line in self._undeletable.values() if uid == owner)
             yield f"{counted(number, 'dead rank')} of uid {owner} fill memory until that user starts a rank: {first}"
 
-    def _relevant(self) -> list[RankBox]:
+    def _reported(self) -> list[RankBox]:
         """Return all boxes, except those of long dead ranks (see `RankBox`) whose launch has no living rank."""
         living = self._living_launches()
         return [box for box in self._open.values() if not box.is_long_dead or box.launch in living]

@@ -32,23 +32,23 @@ V1_UNLIMITED = 1 << 62  # v1 writes "no limit" as the largest number of whole pa
 class _Membership(NamedTuple):
     """The control group of a rank at the last read that saw the rank."""
 
-    time: float
-    path: str
-    controllers: dict[str, str]
+    time: float  # of that read
+    path: str  # that names the group
+    controllers: dict[str, str]  # path by controller
 
 
 class CgroupMemory(NamedTuple):
-    """The memory controller at one level."""
+    """The memory controller at one level. None: unknown, or no limit."""
 
-    used: int | None
-    limit: int | None
+    used: int | None  # bytes
+    limit: int | None  # bytes
     oom_kills: int | None
 
 
-class Cpu(NamedTuple):
-    """The cpu controller at one level."""
+class CgroupCpu(NamedTuple):
+    """The cpu controller at one level. None: unknown, or no limit."""
 
-    cores: float | None
+    cores: float | None  # the limit
     throttled_seconds: float | None
 
 
@@ -85,17 +85,17 @@ class CgroupSource:
             rank: member for rank, member in self._members.items() if now - member.time <= REMEMBER_SECONDS
         }
         ranks_by_path: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
-        controllers: dict[str, dict[str, str]] = {}
+        controllers: dict[str, dict[str, str]] = {}  # of each group, by its path
         for rank, member in self._members.items():
             path = member.path
+            # The group of a dead rank may be gone, too.
             if member.time == now or _levels(self._root / "memory", path) or _levels(v2_root(self._root), path):
                 ranks_by_path[path].append(rank)
                 controllers[path] = member.controllers
         samples: list[CgroupSample] = []
         dropped: list[str] = []
         for path, ranks in take_first(MAX_CGROUPS, sorted(ranks_by_path.items()), "control groups", dropped):
-            memory = self._memory(controllers[path])
-            cpu = self._cpu(controllers[path])
+            memory, cpu = self._memory(controllers[path]), self._cpu(controllers[path])
             if not memory or not cpu:
                 dropped.append(f"{path}: it is not under {self._root}: run the agent in the host's cgroup namespace")
             samples.append(cgroup_sample(path, tuple(sorted(ranks)), memory, cpu))
@@ -106,7 +106,7 @@ class CgroupSource:
             return [_memory_v1(folder) for folder in _levels(self._root / "memory", paths["memory"])]
         return [_memory_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
 
-    def _cpu(self, paths: dict[str, str]) -> list[Cpu]:
+    def _cpu(self, paths: dict[str, str]) -> list[CgroupCpu]:
         if "cpu" in paths:
             return [_cpu_v1(folder) for folder in _levels(self._root / "cpu", paths["cpu"])]
         return [_cpu_v2(folder) for folder in _levels(v2_root(self._root), paths[V2])]
@@ -131,7 +131,7 @@ def cgroup_path(paths: dict[str, str]) -> str:
 
 
 def cgroup_sample(
-    path: str, ranks: tuple[tuple[str, int], ...], memory: Sequence[CgroupMemory], cpu: Sequence[Cpu]
+    path: str, ranks: tuple[tuple[str, int], ...], memory: Sequence[CgroupMemory], cpu: Sequence[CgroupCpu]
 ) -> CgroupSample:
     """Return the sample of a group. `memory` and `cpu` have its levels, the group itself first, the root last."""
     accounted = [level for level in memory if level.used is not None]
@@ -173,22 +173,18 @@ def _memory_v1(folder: Path) -> CgroupMemory:
     )
 
 
-def _cpu_v2(folder: Path) -> Cpu:
-    allowed = re.match(r"(\d+) (\d+)", text_of(folder / "cpu.max"))  # "max 100000": no limit
-    throttled = number_after("throttled_usec", text_of(folder / "cpu.stat"))
-    return Cpu(
-        int(allowed[1]) / int(allowed[2]) if allowed else None,
-        throttled / 1e6 if throttled is not None else None,
-    )
+def _cpu_v2(folder: Path) -> CgroupCpu:
+    limit = re.match(r"(\d+) (\d+)", text_of(folder / "cpu.max"))  # "max 100000": no limit
+    throttled_us = number_after("throttled_usec", text_of(folder / "cpu.stat"))
+    cores = int(limit[1]) / int(limit[2]) if limit else None
+    return CgroupCpu(cores, None if throttled_us is None else throttled_us / 1e6)
 
 
-def _cpu_v1(folder: Path) -> Cpu:
+def _cpu_v1(folder: Path) -> CgroupCpu:
     quota, period = _number(folder / "cpu.cfs_quota_us"), _number(folder / "cpu.cfs_period_us")
-    throttled = number_after("throttled_time", text_of(folder / "cpu.stat"))
-    return Cpu(
-        quota / period if quota is not None and period and quota > 0 else None,  # -1: no limit
-        throttled / 1e9 if throttled is not None else None,
-    )
+    throttled_ns = number_after("throttled_time", text_of(folder / "cpu.stat"))
+    cores = quota / period if quota is not None and period and quota > 0 else None  # -1: no limit
+    return CgroupCpu(cores, None if throttled_ns is None else throttled_ns / 1e9)
 
 
 def _number(path: Path) -> int | None:

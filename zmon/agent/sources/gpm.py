@@ -34,14 +34,12 @@ class GpmReader:
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._samples: tuple[_Sample, _Sample] | None = None  # the last sample, and the place of the next sample
-        self._has_last = self._is_asked = False
+        # The last sample, and the place of the next sample; None: the card has no GPM.
+        self._samples: tuple[_Sample, _Sample] | None = device.ask(_gpm_samples)
+        self._has_last = False
 
     def read(self) -> Activity:
         """Take a sample and compare it with the previous sample; the first read has no values."""
-        if not self._is_asked:
-            self._is_asked = True
-            self._samples = self._device.ask(_gpm_samples)
         if self._samples is None:
             return Activity()
         last, following = self._samples

@@ -68,9 +68,9 @@ NVLINK_ERRORS: tuple[Field, ...] = (
     pynvml.NVML_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL,
 )
 FIELDS = (
-    *(*ECC.values(), *REPAIRS, MEMORY_TEMPERATURE, PCIE_RECEIVED, PCIE_SENT),
-    *(*NVLINK_RECEIVED, *NVLINK_SENT, *NVLINK_ERRORS),
-)
+    *ECC.values(), *REPAIRS, MEMORY_TEMPERATURE, PCIE_RECEIVED, PCIE_SENT,
+    *NVLINK_RECEIVED, *NVLINK_SENT, *NVLINK_ERRORS,
+)  # fmt: skip
 
 
 class GpuSource:
@@ -143,7 +143,7 @@ class Card:
             return (replace(self._fixed, lost=True, max_clocks_hertz={}),)
         except nvml.GONE:
             raise
-        except nvml.ODD as error:
+        except nvml.FAILURES as error:
             self._broken = str(error)
             return ()
 

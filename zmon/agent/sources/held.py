@@ -78,26 +78,28 @@ class HeldSource:
             if state.busy is None and not state.overdue_seconds:
                 dropped.append(f"{holder.name}: it is unknown whether its GPUs are idle")
             idle = holding.idle(now, state)
-            if idle and idle.kind in (NEVER_RAN, UNKNOWN) and node.may_be_monitor(holder):
+            if idle is not None and idle.kind in (NEVER_RAN, UNKNOWN) and node.may_be_monitor(holder):
                 idle = None
-            known = idle if idle and idle.seconds >= self._lease_seconds else (None, None)
-            held.append(HeldGpus(holder.name, holder.user, holder.num_gpus, *known))
+            if idle is None or idle.seconds < self._lease_seconds:
+                held.append(HeldGpus(holder.name, holder.user, holder.num_gpus))
+            else:
+                held.append(HeldGpus(holder.name, holder.user, holder.num_gpus, idle.kind, idle.seconds))
         return Reading(tuple(held), tuple(dropped))
 
     def _list(self, now: float) -> dict[Holder, Holding]:
         """Return the present holders. A holder that the last list did not have is new; its idle time begins now."""
         before, pods_before = self._holdings, self._pods
         self._holdings = None  # if the holders are unknown now, what runs there meanwhile is unknown
-        self._list_pods_again(now)
+        self._update_pods(now)
         dropped: list[str] = []
         listed = holders(self._cgroup, self._folder, dropped, self._pods)
         self._listed_at, self._unlisted = now, tuple(dropped)
         known = before or {}
         is_new = before is not None
-        is_new_pod = is_new and pods_before is not None
+        is_new_pod = is_new and pods_before is not None  # a list without pods does not show that a pod is new
         return {holder: known.get(holder) or Holding(now, is_new if holder.gpus else is_new_pod) for holder in listed}
 
-    def _list_pods_again(self, now: float) -> None:
+    def _update_pods(self, now: float) -> None:
         """List the pods. If that fails, the last list stays for MAX_GAP_SECONDS, because one request may fail."""
         pods = self._list_pods()
         if pods is not None:
@@ -112,11 +114,14 @@ class _Node:
     def __init__(
         self, gpus: Sequence[GpuSample], ranks: Sequence[tuple[RankState, int]], listed: Sequence[Holder], proc: Path
     ) -> None:
-        self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}
+        self._gpus = {gpu.minor: gpu for gpu in gpus if gpu.minor is not None}  # by the number of the device
         pids = {pid for gpu in gpus for pid in gpu.pids} | {pid for _, pid in ranks if pid}
-        self._groups = {pid: text_of(proc / str(pid) / "cgroup").splitlines() for pid in pids}
+        self._groups = {pid: text_of(proc / str(pid) / "cgroup").splitlines() for pid in pids}  # control groups
         pods = [holder for holder in listed if not holder.gpus]
-        self._by_pod = {pod: [gpu for gpu in gpus if any(self._is_in(pod, pid) for pid in gpu.pids)] for pod in pods}
+        self._gpus_of_pods = {
+            pod: [gpu for gpu in gpus if any(self._is_in(pod, pid) for pid in gpu.pids)] for pod in pods
+        }
+        # True if processes of pods may be invisible.
         self.hides_pods = bool(pods) and (proc / "self/ns/pid").resolve().name != _HOST_PIDS
         self._has_unplaced_gpu = self._may_compute_elsewhere(gpus)
         self._ranks = {
@@ -133,7 +138,7 @@ class _Node:
         """Return True if a GPU or instance that is on no known pod computes, or may compute: any pod may hold it."""
         if not gpus:
             return True
-        placed = {gpu.gpu for gpus_of_pod in self._by_pod.values() for gpu in gpus_of_pod}
+        placed = {gpu.gpu for gpus_of_pod in self._gpus_of_pods.values() for gpu in gpus_of_pod}
         return any(gpu.utilization_ratio != 0 and gpu.gpu not in placed for gpu in gpus)
 
     def may_be_monitor(self, holder: Holder) -> bool:
@@ -164,7 +169,7 @@ class _Node:
         """Return the samples of the holder's GPUs; None for a GPU without a sample, or for GPUs that may be missing."""
         if holder.gpus:
             return [self._gpus.get(number) for number in holder.gpus]
-        gpus = self._by_pod[holder]
+        gpus = self._gpus_of_pods[holder]
         may_miss = len(gpus) < holder.num_gpus and (self.hides_pods or self._has_unplaced_gpu)
         return [*gpus, None] if may_miss else [*gpus]
 

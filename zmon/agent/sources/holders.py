@@ -25,7 +25,7 @@ MAX_HOLDERS = 64
 FOLDER = Path("/run/zmon-held")  # only root may write in /run, so nobody can claim to hold GPUs, or take the name
 # A device of the driver by its number: 254 and 255 are no GPUs, but nvidia-modeset and nvidiactl (linux devices.txt).
 _GPU = re.compile(r"^c 195:(\d+) \w+$", re.M)
-_FIRST_CONTROL = 254
+_FIRST_CONTROL = 254  # the lowest number of a device that is no GPU
 
 
 class Holder(NamedTuple):
@@ -44,12 +44,14 @@ class Holder(NamedTuple):
 
 
 class _HeldFile(msgspec.Struct, frozen=True):
+    """The file of a job. Its fields are those of `Holder`."""
+
     gpus: frozenset[int]
     user: str = ""
     group: str = ""
 
 
-def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holder] | None = None) -> tuple[Holder, ...]:
+def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holder] | None) -> tuple[Holder, ...]:
     """Return the holders without duplicates; `dropped` gets a line for each file that cannot be read.
 
     `pods`: None if they are unknown. Raises SourceUnavailable if nothing tells who holds GPUs.
@@ -72,6 +74,7 @@ def holders(cgroup: Path, folder: Path, dropped: list[str], pods: Sequence[Holde
 
 
 def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
+    """Yield the jobs whose files the scheduler's prolog has written."""
     for path in sorted(folder.glob("*.json")):
         try:
             file = msgspec.json.decode(path.read_bytes(), type=_HeldFile)
@@ -87,10 +90,13 @@ def _jobs(folder: Path, dropped: list[str]) -> Iterator[Holder]:
 
 def _groups(folder: Path, root: Path) -> Iterator[Holder]:
     """Yield the groups below a folder that hold GPUs, but not the groups below such a group."""
-    for child in sorted(path for path in folder.glob("*/") if (path / "devices.list").exists()):
-        gpus = frozenset(
-            number for text in _GPU.findall(text_of(child / "devices.list")) if (number := int(text)) < _FIRST_CONTROL
-        )
+    try:
+        children = sorted(path for path in folder.glob("*/") if (path / "devices.list").exists())
+    except FileNotFoundError:  # the group has just been removed
+        return
+    for child in children:
+        numbers = map(int, _GPU.findall(text_of(child / "devices.list")))
+        gpus = frozenset(number for number in numbers if number < _FIRST_CONTROL)
         path = f"/{child.relative_to(root)}"
         if gpus:
             yield Holder(plain(path), len(gpus), gpus, groups=(path,), is_allocation=False)

@@ -15,6 +15,8 @@ import os
 import re
 from collections import deque
 from collections.abc import Callable
+from itertools import groupby
+from typing import Any
 
 READ_ALL, SIZE_BUFFER = 3, 10  # SYSLOG_ACTION_READ_ALL and SYSLOG_ACTION_SIZE_BUFFER of syslog(2)
 _LINE = re.compile(r"<(\d+)>\[ *(\d+)\.(\d{6})\](?:\[[^\]]*\])? (.*)")  # the second bracket: printk.caller
@@ -34,12 +36,12 @@ class KernelRing:
     def __init__(self, call: Callable[[int, ctypes.Array[ctypes.c_char] | None, int], int] = syslog) -> None:
         """Read to the end. Raises OSError if this process may not read the log, or its lines have no time."""
         self._call = call
-        self._last: tuple[str, ...] = ()  # the last lines of the last read, all with the same time
+        self._last: tuple[str, ...] = ()  # the lines at the end of the last read that have one time
         self._waiting: deque[bytes] = deque()
         lines = self._lines()
         if lines and not any(map(_LINE.match, lines)):
             raise OSError(0, "the kernel writes no times into its log (printk.time=0)")
-        self._last = _at_the_end(lines)
+        self._last = _lines_of_last_time(lines)
 
     def next_record(self) -> bytes:
         """Return the next record in the format of /dev/kmsg.
@@ -49,8 +51,8 @@ class KernelRing:
         if not self._waiting:
             lines = self._lines()
             new, is_gap = lines_after(self._last, lines)
-            self._last = _at_the_end(lines)
-            self._waiting.extend(record for line in first_lines(new) if (record := kmsg_record(line)))
+            self._last = _lines_of_last_time(lines)
+            self._waiting.extend(record for line in record_lines(new) if (record := kmsg_record(line)))
             if is_gap:
                 raise BrokenPipeError
         if not self._waiting:
@@ -73,8 +75,8 @@ def lines_after(last: tuple[str, ...], lines: list[str]) -> tuple[list[str], boo
     return lines, True
 
 
-def first_lines(lines: list[str]) -> list[str]:
-    """Return the lines that begin a record, and the lines that equal the first line of their record."""
+def record_lines(lines: list[str]) -> list[str]:
+    """Return one line for each record: the first line with its prefix, and the repetitions of that line."""
     records: list[str] = []
     last_prefix = ""
     for line in lines:
@@ -95,11 +97,15 @@ def kmsg_record(line: str) -> bytes | None:
     return f"{priority},0,{int(seconds) * 1_000_000 + int(micros)},-;{text}\n".encode()
 
 
-def _at_the_end(lines: list[str]) -> tuple[str, ...]:
+def _lines_of_last_time(lines: list[str]) -> tuple[str, ...]:
     """Return the lines at the end that have the time of the last line; together they occur only once."""
-    times = [match and match.group(2, 3) for match in map(_LINE.match, lines)]
-    first = next((index for index in range(len(lines), 0, -1) if times[index - 1] != times[-1]), 0)
-    return tuple(lines[first:])
+    groups = [tuple(group) for _, group in groupby(lines, key=_time)]
+    return groups[-1] if groups else ()
+
+
+def _time(line: str) -> tuple[str | Any, ...] | None:
+    match = _LINE.match(line)
+    return match and match.group(2, 3)
 
 
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -15,7 +15,7 @@ from zmon.job.lease import Leases, StartTimes
 from zmon.schema.measures import NS
 from zmon.schema.names import ACTIVITIES, NAME
 
-INTERVAL_NS = 1_000_000_000  # interval of the learning
+INTERVAL_NS = 1_000_000_000  # time between two looks at new steps
 _RECENT_STEPS = 512  # the lease of training is learned from this many last steps
 _RECENT_STAYS = 8  # the lease of another activity is learned from this many last stays in it
 _INIT = ACTIVITIES.index("init")
@@ -24,27 +24,22 @@ _INIT = ACTIVITIES.index("init")
 class LearnedLease:
     """The current lease of a rank, and what it is learned from."""
 
-    def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int = 0) -> None:
+    def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int) -> None:
         self._leases, self._starts = leases, starts
         program = (identity.program, identity.world_size) if identity.program else identity.job_id
         self._name = owner, identity.labels.get(NAME) or program  # users do not share what is learned
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity
-        self._first_steps: list[float] | None = []  # seconds of the first steps; None: recorded, or not known
+        self._first_steps: list[float] | None = []  # seconds of the first steps; None: the start is learned, or unknown
         self._read_up_to = 0  # number of the last boundary that was read
         self._boundary: ring.Row | None = None  # the last undamaged boundary
         self._first_step_done = False
         self._learned_at: int | None = None
-        self._activity = ""
+        self._activity = ""  # the activity whose lease is in `seconds`
         self.seconds: float | None = None  # None: no limit
 
-    @property
-    def start_of_processes(self) -> float:
-        """The lease of a rank that has started processes, and may wait until they have begun to work."""
-        return self._leases.loader_start_seconds
-
-    def leave(self, activity: str, seconds: float) -> None:
+    def add_stay(self, activity: str, seconds: float) -> None:
         """Learn that the rank was in an activity for that long."""
         self._stays.setdefault(activity, deque(maxlen=_RECENT_STAYS)).append(seconds)
 
@@ -96,6 +91,6 @@ class LearnedLease:
             self._first_steps = None
 
     def _set(self, activity: str) -> None:
-        starts = self._leases.is_starting(activity, self._steps)
-        stays = self._starts.earlier(self._name, self._launch) if starts else self._stays.get(activity, ())
+        is_starting = self._leases.is_starting(activity, self._steps)
+        stays = self._starts.earlier(self._name, self._launch) if is_starting else self._stays.get(activity, ())
         self._activity, self.seconds = activity, self._leases.seconds(activity, self._steps, stays)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from pathlib import Path
+from typing import NamedTuple
 
 from zmon.agent.sources.pci import pci_address
 from zmon.agent.sources.reading import Reading
@@ -37,6 +38,13 @@ UP = ("up", "unknown")  # unknown: it works, but the driver does not report its 
 MEGABIT = 1_000_000 / 8
 
 
+class _Speed(NamedTuple):
+    """The speed of an interface as it was read last, and the state of its link then."""
+
+    link: object
+    megabits: int | None  # per second; None: unknown
+
+
 class NicSource:
     """The interfaces under /sys/class/net that are up or have carried data, at most MAX_INTERFACES."""
 
@@ -50,7 +58,7 @@ class NicSource:
         self._listing: frozenset[str] = frozenset()
         self._cards: dict[str, str] = {}  # path in /sys/devices by name, without virtual devices
         self._chosen: tuple[str, ...] = ()
-        self._speeds: dict[str, tuple[object, int | None]] = {}  # state of the link and speed, by interface
+        self._speeds: dict[str, _Speed] = {}  # by interface
         self._reads = 0
 
     def read(self) -> Reading:
@@ -107,10 +115,11 @@ class NicSource:
         )
 
     def _speed(self, name: str, files: Attributes, link: object) -> int | None:
-        entry = self._speeds.get(name)
-        if entry is None or entry[0] != link or self._reads % SPEED_READS == 0:
-            entry = self._speeds[name] = link, files.number("speed")
-        return entry[1]
+        """Return the speed in Mbit/s, which is read again if the state of the link has changed, or after some time."""
+        speed = self._speeds.get(name)
+        if speed is None or speed.link != link or self._reads % SPEED_READS == 0:
+            speed = self._speeds[name] = _Speed(link, files.number("speed"))
+        return speed.megabits
 
 
 def choose(names: Set[str], first: Set[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ LOST = pynvml.NVMLError_GpuIsLost
 GONE = (pynvml.NVMLError_Uninitialized, pynvml.NVMLError_DriverNotLoaded, pynvml.NVMLError_LibRmVersionMismatch)
 ABSENT = (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded)
 UNSUPPORTED = (pynvml.NVMLError_NotSupported, pynvml.NVMLError_FunctionNotFound, pynvml.NVMLError_Deprecated)
-ODD = (pynvml.NVMLError, ValueError)  # ValueError: a name that is not UTF-8
+FAILURES = (pynvml.NVMLError, ValueError)  # ValueError: a name that is not UTF-8
 
 _UNSUPPORTED_FIELD = {  # INVALID_ARGUMENT: the library is older than the field
     pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -78,7 +78,7 @@ class Device:
             self._unsupported.add(question)
         except pynvml.NVMLError_NotFound:  # for example, there is no MIG instance of this number now
             pass
-        except ODD as error:
+        except FAILURES as error:
             self._failures[str(error)][function.__name__.removeprefix("nvmlDeviceGet")] = None
         return None
 

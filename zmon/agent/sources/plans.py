@@ -26,8 +26,8 @@ log = logging.getLogger("zmon.plans")
 _Stamp = tuple[int, int, int] | None  # inode, time of change (ctime), size; None: it cannot be read
 
 
-class _File(msgspec.Struct):
-    """The content of a plan file, as the probe writes it."""
+class _Content(msgspec.Struct):
+    """The content of the file of a plan, as the probe writes it."""
 
     schema: int
     run_uid: str
@@ -42,30 +42,36 @@ class TrainerPlan(NamedTuple):
     digest: bytes  # of the file
 
 
+class _PlanFile(NamedTuple):
+    """The file of a plan as it was read last."""
+
+    stamp: _Stamp
+    plan: TrainerPlan | Unknown
+
+
 class Plans:
-    """The plans of all launches on this host, by the folder of their boxes."""
+    """The plans of all launches on this host."""
 
     def __init__(self) -> None:
-        self._plans: dict[str, tuple[_Stamp, TrainerPlan | Unknown]] = {}  # stamp and content of each file, by path
+        self._files: dict[str, _PlanFile] = {}  # by path
 
     @property
     def damaged(self) -> dict[Path, str]:
         """The reason for each file that was set aside."""
-        return {Path(path): plan.reason for path, (_, plan) in self._plans.items() if isinstance(plan, Unknown)}
+        plans = ((path, file.plan) for path, file in self._files.items())
+        return {Path(path): plan.reason for path, plan in plans if isinstance(plan, Unknown)}
 
     def refresh(self, paths: Iterable[str]) -> None:
         """Read the plans that are new or have changed. `paths` are all plans that exist; others are forgotten."""
-        known_plans, self._plans = self._plans, {}
+        earlier, self._files = self._files, {}
         for path in paths:
-            stamp = _stamp(path)
-            previous = known_plans.get(path)
-            self._plans[path] = previous if previous and previous[0] == stamp else (stamp, _plan(path))
+            stamp, file = _stamp(path), earlier.get(path)
+            self._files[path] = file if file and file.stamp == stamp else _PlanFile(stamp, _plan(path))
 
     def find(self, folder: Path, run_uid: str) -> TrainerPlan | None:
         """Return the plan in a folder of boxes if this run wrote it. A previous run may have left its own there."""
-        if not self._plans:
-            return None
-        _, plan = self._plans.get(str(folder / PLAN_FILE), (None, None))
+        file = self._files.get(str(folder / PLAN_FILE))
+        plan = file and file.plan
         return plan if isinstance(plan, TrainerPlan) and plan.run_uid == run_uid else None
 
 
@@ -85,22 +91,22 @@ def _stamp(path: str) -> _Stamp:
 
 def _plan(path: str) -> TrainerPlan | Unknown:
     try:
-        body = _content(path)
-        file = msgspec.json.decode(body, type=_File)
-        if file.schema != SCHEMA:
-            raise ZmonError(f"its schema is {file.schema}, this zmon reads {SCHEMA}")
-        check_plan(file.plan)
+        body = _read(path)
+        content = msgspec.json.decode(body, type=_Content)
+        if content.schema != SCHEMA:
+            raise ZmonError(f"its schema is {content.schema}, this zmon reads {SCHEMA}")
+        check_plan(content.plan)
     except OSError as error:
         reason = f"cannot read {path}: {error.strerror}"
     except (ZmonError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         reason = f"{path} is not a plan: {error}"
     else:
-        return TrainerPlan(file.run_uid, file.plan, blake2b(body, digest_size=8).digest())
+        return TrainerPlan(content.run_uid, content.plan, blake2b(body, digest_size=8).digest())
     log.warning("%s", reason)
     return Unknown(reason)
 
 
-def _content(path: str) -> bytes:
+def _read(path: str) -> bytes:
     with opened(path) as fd:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise ZmonError("it is not a regular file")

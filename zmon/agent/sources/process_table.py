@@ -49,14 +49,15 @@ class ProcessTable:
         stat = self.stat(process.pid)
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
-    def above(self, process: ProcessId) -> dict[ProcessKey, int]:
+    def ancestors(self, process: ProcessId) -> dict[ProcessKey, int]:
         """Return the ancestors of a process, each with the start of its child on the way, in clock ticks after boot."""
         result: dict[ProcessKey, int] = {}
-        below = self.stat_of(process)
-        while below is not None and below.parent > 1 and len(result) < _MAX_GENERATIONS:
-            pid, started = below.parent, below.start_ticks
-            if (below := self.stat(pid)) is not None:
-                result[ProcessKey(pid, below.start_ticks)] = started
+        child = self.stat_of(process)
+        while child is not None and child.parent > 1 and len(result) < _MAX_GENERATIONS:
+            pid, parent = child.parent, self.stat(child.parent)
+            if parent is not None:
+                result[ProcessKey(pid, parent.start_ticks)] = child.start_ticks
+            child = parent
         return result
 
     def is_frozen(self, pid: int, state: str) -> bool:

@@ -12,6 +12,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Container
 from pathlib import Path
+from typing import NamedTuple
 
 from zmon.agent.sources.reading import Ranks, Reading, take_first, text_of
 from zmon.agent.sources.storage_reads import StorageReads
@@ -63,12 +64,19 @@ class ProcessSource:
         return Reading(tuple(samples), tuple(dropped))
 
 
+class _Delay(NamedTuple):
+    """The seconds for which a thread had waited on a run queue at one time."""
+
+    time: float
+    seconds: float
+
+
 class RunDelays:
     """The ratio of recent time for which each rank of this host waited on a run queue."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._samples: dict[ProcessId, deque[tuple[float, float]]] = {}  # (time of the sample, seconds waited so far)
+        self._samples: dict[ProcessId, deque[_Delay]] = {}
 
     def retain(self, processes: Container[ProcessId]) -> None:
         """Forget all processes except these."""
@@ -86,11 +94,13 @@ class RunDelays:
         if seconds is None:
             samples.clear()
             return None
-        samples.append((now, seconds))
-        while len(samples) > 1 and now - samples[1][0] >= WINDOW_SECONDS:
+        samples.append(_Delay(now, seconds))
+        while len(samples) > 1 and now - samples[1].time >= WINDOW_SECONDS:
             samples.popleft()
-        start, start_seconds = samples[0]
-        return min((seconds - start_seconds) / (now - start), 1.0) if now - start >= WINDOW_SECONDS else None
+        first = samples[0]
+        if now - first.time < WINDOW_SECONDS:
+            return None
+        return min((seconds - first.seconds) / (now - first.time), 1.0)
 
 
 def run_delay_seconds(schedstat: str) -> float | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from zmon.agent.redaction import redacted_words
-from zmon.agent.sources.box_listing import check_box_owner
 from zmon.agent.sources.learned_lease import LearnedLease
 from zmon.agent.sources.observed_silence import ObservedSilence
 from zmon.agent.sources.process_table import ProcessTable
@@ -25,6 +24,7 @@ from zmon.box.layout import Collective
 from zmon.box.reader import BoxReader, Now
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds, fields_of_state, totals
+from zmon.errors import BoxCorrupt
 from zmon.job.lease import Leases, StartTimes
 from zmon.job.timeline import NEWS_SECONDS
 from zmon.process import ProcessId, ProcessKey
@@ -44,7 +44,7 @@ class _Contents(NamedTuple):
     last: Row  # its last boundary
     words: LastWords | None
     report: dict[str, float]
-    groups: dict[int, tuple[str, int]]  # name and size of each group, by its number in the box
+    groups: dict[int, str]  # name of each group, by its number in the box
     sequences: dict[int, int]  # number of collectives entered, by the number of the group
     entered: list[Collective]
     not_finite_since: dict[str, int | None]  # the step, by source of the loss; None: it is finite
@@ -75,7 +75,7 @@ class RankBox:
         tenant: str = "",  # the user or pod in whose share of the limits the box counts
     ) -> None:
         self.reader: BoxReader | None = BoxReader(path)
-        self._host, self._clock, self._processes = host, clock, processes
+        self._host, self._leases, self._clock, self._processes = host, leases, clock, processes
         self.path = path
         self.inode, self.owner, self.tenant = self.reader.inode, self.reader.owner, tenant
         self.opened_at = clock()
@@ -84,12 +84,13 @@ class RankBox:
         self._process = RankProcess(processes)
         self._import_seconds: float | None = None
         self.started_ranks = StartedRanks()
-        self._has_joined = False
         self._awaits_start = False  # it may wait for processes that it has just started
         self._ends: RankEnds | None = None  # None: the rank was dead when its box was opened
         self._final: _Contents | None = None  # set once the rank is dead and the file closed
         try:
-            check_box_owner(path, self.owner, owner)
+            if owner not in (None, self.owner):
+                reason = f"it belongs to uid {self.owner}, not to uid {owner}"
+                raise BoxCorrupt(f"cannot use the black box {path}", reason, "zmon skips it")
             self.identity = self.reader.identity()
             self.job_id, self.run_uid = self.identity.job_id, self.identity.run_uid  # `Boxes` renames duplicates
             self.labels = bounded_labels(self.identity.labels)
@@ -100,6 +101,7 @@ class RankBox:
             raise
 
     def _open(self, reader: BoxReader) -> None:
+        """Look at the rank for the first time. Raises BoxCorrupt."""
         self.now: Now = reader.now()
         if holder := reader.holder():  # 0 if the rank is in another PID namespace: its process cannot be watched
             launcher = ProcessKey(self.identity.launcher_pid, self.identity.launcher_start)
@@ -119,7 +121,7 @@ class RankBox:
         gone = self.gone_seconds
         self.is_long_dead = gone is not None and not 0 <= gone <= LEFT_BEHIND_SECONDS
         if self.is_long_dead:
-            self._release(reader)
+            self._release()
 
     def _last_sign_of_life(self, reader: BoxReader) -> int:
         """Return the time of the last change or of the last words, in nanoseconds; the rank died soon after."""
@@ -135,13 +137,13 @@ class RankBox:
         if self._ends is not None:
             self._ends.refresh(now_ns, not self.alive)
         if self.reader is not None and self.is_old_news:
-            self._release(self.reader)
+            self._release()
 
     def _refresh_living(self, reader: BoxReader, now_ns: int) -> None:
         previous, self.now = self.now, reader.now()
         if previous.activity != self.now.activity:
             stay = (self.now.activity_since - previous.activity_since) * _NS
-            self._lease.leave(previous.activity, stay)
+            self._lease.add_stay(previous.activity, stay)
         holder = reader.holder()
         if holder is None and self._ends is not None and self._process.has_called_exec():
             self._ends.note_exec()
@@ -166,13 +168,10 @@ class RankBox:
 
     def _may_await_start(self, silence_seconds: float) -> bool:
         """Return True if a rank that is its whole job is past its lease, and has started a process since it trained."""
-        lease, longer = self._lease.seconds, self._lease.start_of_processes
-        if (
-            self.process is None
-            or self.identity.world_size > 1
-            or lease is None
-            or not lease < silence_seconds < longer
-        ):
+        lease = self._lease.seconds
+        if self.process is None or self.identity.world_size > 1 or lease is None:
+            return False
+        if not lease < silence_seconds < self._leases.loader_start_seconds:
             return False
         started = self._processes.newest_child(self.process.pid)
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
@@ -190,9 +189,7 @@ class RankBox:
     @property
     def has_joined(self) -> bool:
         """True once the rank has joined a process group."""
-        if not self._has_joined and self.reader is not None:
-            self._has_joined = self.identity.world_size > 1 or self.reader.identity().backend is not None
-        return self._has_joined
+        return self.identity.world_size > 1 or self.latest_identity.backend is not None
 
     @property
     def has_finished(self) -> bool:
@@ -218,7 +215,7 @@ class RankBox:
         """The time that the rank may go without progress; None: no limit."""
         if self.is_superseded:
             return None
-        return self._lease.start_of_processes if self._awaits_start else self._lease.seconds
+        return self._leases.loader_start_seconds if self._awaits_start else self._lease.seconds
 
     @property
     def gone_seconds(self) -> float | None:
@@ -235,8 +232,7 @@ class RankBox:
         """Return the suspicion against this rank, or None."""
         reason = None
         if self._gone_at is not None:
-            fresh = (self.gone_seconds or 0.0) < NEWS_SECONDS
-            reason = "exited" if fresh and self.activity != "done" else None
+            reason = None if self.is_old_news or self.activity == "done" else "exited"
         elif self._process.stopped_at is not None:
             reason = "stopped"
         elif self.overdue_seconds > 0:
@@ -301,9 +297,7 @@ class RankBox:
             step_seconds=(now_ns - now.step_since) * _NS,
             state_seconds=(now_ns - now.since) * _NS,
             in_flight=_in_flight(now, groups, (now_ns - now.since) * _NS),
-            sequences={
-                name: contents.sequences[number] for number, (name, _) in groups.items() if number in contents.sequences
-            },
+            sequences={groups[number]: count for number, count in contents.sequences.items() if number in groups},
             lease_seconds=self.lease_seconds,
             overdue_seconds=self.overdue_seconds,
             totals=totals(last),
@@ -316,10 +310,10 @@ class RankBox:
             import_seconds=self._import_seconds,
             leaving_seconds=words_seconds if self.alive and words and words.kind == "exception" else None,
             last_words_seconds=words_seconds,
-            launcher_gone_seconds=self._ends.launcher_gone_seconds(now_ns) if self._ends else None,
+            launcher_gone_seconds=_seconds_since(self._ends.launcher_gone_ns, now_ns) if self._ends else None,
             launcher_status=self._ends.launcher_status if self._ends else None,
             superseded=self.is_superseded,
-            relaunched_seconds=self._ends.relaunched_seconds(now_ns) if self._ends else None,
+            relaunched_seconds=_seconds_since(self._ends.relaunched_ns, now_ns) if self._ends else None,
             device_name=identity.device_name or (self._processes.processors if identity.device == "cpu" else ""),
             watched=self._ends is not None,
             unobserved_seconds=self._silence.unobserved_ns * _NS if self.alive else 0.0,
@@ -327,7 +321,7 @@ class RankBox:
             owner=self.owner,
             wanted_job_id=wanted_job_id if wanted_job_id != self.job_id else "",
             entered=tuple(
-                EnteredCollective(word(OPS, op, "op"), groups[group][0], sequence, num_bytes)
+                EnteredCollective(word(OPS, op, "op"), groups[group], sequence, num_bytes)
                 for op, group, sequence, num_bytes in contents.entered
                 if group in groups
             ),
@@ -338,19 +332,18 @@ class RankBox:
             return self._final
         reader = self.reader
         assert reader is not None  # `_release` stores the contents before it closes the reader
+        groups = {number: name for number, (name, _) in reader.groups().items()}
         return _Contents(
             reader.identity(), reader.last_boundary(), redacted_words(reader.words()), reader.report(),
-            reader.groups(), reader.sequences(), reader.entered(), reader.not_finite_since(),
+            groups, reader.sequences(), reader.entered(), reader.not_finite_since(),
         )  # fmt: skip
 
-    def _release(self, reader: BoxReader) -> None:
+    def _release(self) -> None:
         """Store the contents and close the files, because a thousand dead ranks must not hold as many files open."""
         self._final = self._contents()
         self.identity = self._final.identity
+        self.close()
         self.reader = None
-        reader.close()
-        if self._ends is not None:
-            self._ends.close()
 
     def close(self) -> None:
         if self.reader is not None:
@@ -363,9 +356,9 @@ def _seconds_since(moment_ns: int | None, now_ns: int) -> float | None:
     return None if moment_ns is None else (now_ns - moment_ns) * _NS
 
 
-def _in_flight(now: Now, groups: Mapping[int, tuple[str, int]], seconds: float) -> InFlight | None:
+def _in_flight(now: Now, groups: Mapping[int, str], seconds: float) -> InFlight | None:
     """Return the collective that the rank is in, for `seconds` now; None if it is in none."""
     if now.op is None:
         return None
-    group, _ = ("", 0) if now.group is None else groups.get(now.group, ("", 0))
+    group = "" if now.group is None else groups.get(now.group, "")
     return InFlight(now.op, group, now.sequence, now.num_bytes, seconds)

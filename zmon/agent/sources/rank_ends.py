@@ -10,7 +10,6 @@ import contextlib
 
 from zmon.agent.sources.process_table import ProcessTable, boot_ticks, ticks_to_ns
 from zmon.process import ExitWatch, ProcessKey
-from zmon.schema.measures import NS
 from zmon.schema.rank import EXECUTED
 
 
@@ -24,34 +23,32 @@ class RankEnds:
         """
         self.status: str | None = None
         self.launcher_status: str | None = None
+        self.launcher_gone_ns: int | None = None  # when it was first seen dead; None: it lives, or is unknown
+        # The start of the launcher's newest process since the rank's end; None: there is none, or it is unknown.
+        self.relaunched_ns: int | None = None
         self._processes = processes
         self._rank = _open_watch(pid)
         self._rank_gone_ticks: int | None = None  # clock ticks after boot when the rank was first seen dead
         self._launcher: ExitWatch | None = None
         self._launcher_pid = 0
         self._had_launcher_ended = False  # before this agent saw the rank
-        self._launcher_gone_ns: int | None = None
-        self._relaunched_ns: int | None = None
         can_see_processes = processes.stat(pid) is not None
         if launcher is not None and launcher.start_ticks != 0 and can_see_processes:
-            self._watch_launcher(launcher)
-
-    def _watch_launcher(self, launcher: ProcessKey) -> None:
-        self._launcher_pid = launcher.pid
-        self._launcher = _open_watch(launcher.pid)
-        self._had_launcher_ended = self._processes.stat_of(launcher) is None
-        if self._had_launcher_ended:  # its pid may be another process's now
-            self._close_launcher()
+            self._launcher_pid = launcher.pid
+            self._launcher = _open_watch(launcher.pid)
+            self._had_launcher_ended = processes.stat_of(launcher) is None
+            if self._had_launcher_ended:  # its pid may be another process's now
+                self._close_launcher()
 
     def refresh(self, now_ns: int, rank_is_gone: bool) -> None:
         """Look for the ends of both, and after the end of the rank for a process that the launcher has started."""
         if rank_is_gone:
             self._note_rank_end()
-        if self._launcher_gone_ns is None and self._has_launcher_ended():
-            self._launcher_gone_ns = now_ns
+        if self.launcher_gone_ns is None and self._has_launcher_ended():
+            self.launcher_gone_ns = now_ns
         if self._launcher is None:
             return
-        if self._launcher_gone_ns is None:
+        if self.launcher_gone_ns is None:
             self._look_for_relaunch(now_ns)
         elif self.launcher_status is None:
             self.launcher_status = self._launcher.exit_status()
@@ -70,19 +67,11 @@ class RankEnds:
             return
         start_ticks = self._processes.newest_child(self._launcher_pid)
         if start_ticks is not None and start_ticks > self._rank_gone_ticks:
-            self._relaunched_ns = now_ns - ticks_to_ns(boot_ticks() - start_ticks)
+            self.relaunched_ns = now_ns - ticks_to_ns(boot_ticks() - start_ticks)
 
     def note_exec(self) -> None:
         """Count an exec as the end of the rank. The exit status of its process will be that of the other program."""
         self.status = EXECUTED
-
-    def launcher_gone_seconds(self, now_ns: int) -> float | None:
-        """Return the time since the launcher was first seen dead; None if it lives, or if that is unknown."""
-        return None if self._launcher_gone_ns is None else (now_ns - self._launcher_gone_ns) * NS
-
-    def relaunched_seconds(self, now_ns: int) -> float | None:
-        """Return the age of the launcher's newest process since the rank's end; None: there is none, or unknown."""
-        return None if self._relaunched_ns is None else (now_ns - self._relaunched_ns) * NS
 
     def close(self) -> None:
         if self._rank is not None:

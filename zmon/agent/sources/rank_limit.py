@@ -21,7 +21,7 @@ def shares(wanted: Mapping[str, int], total: int) -> dict[str, int]:
     A tenant with fewer boxes than an equal share may have all of them open; the others share the rest equally.
     """
     places: dict[str, int] = {}
-    for position, (tenant, number) in enumerate(sorted(wanted.items(), key=lambda item: (item[1], item[0]))):
+    for position, (number, tenant) in enumerate(sorted((number, tenant) for tenant, number in wanted.items())):
         places[tenant] = min(number, total // (len(wanted) - position))
         total -= places[tenant]
     return places
@@ -32,32 +32,42 @@ class RankLimit:
 
     def __init__(self) -> None:
         self.lines: tuple[str, ...] = ()  # a line for each tenant whose boxes are not all open
-        self._closed: dict[str, int] = {}  # dead ranks that were closed for others: inode by path
-        self._allowed: dict[str, int] = {}  # living ranks of each tenant
-        self._living: Counter[str] = Counter()
+        self._closed: dict[str, int] = {}  # boxes of dead ranks that were closed for others: inode by path
+        self._allowed: dict[str, int] = {}  # how many living ranks each tenant may have
+        self._living: Counter[str] = Counter()  # how many living ranks each tenant has
 
     def begin(self, listed: Mapping[str, ListedBox], opened: Mapping[str, RankBox]) -> list[str]:
         """Return the paths of open boxes to close, because their tenants have more than their share open."""
-        self._closed = {p: inode for p, inode in self._closed.items() if p in listed and listed[p].inode == inode}
-        living: defaultdict[str, list[str]] = defaultdict(list)
-        dead: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+        self._closed = {
+            path: inode for path, inode in self._closed.items() if path in listed and listed[path].inode == inode
+        }
+        new = Counter(box.tenant for path, box in listed.items() if path not in opened and path not in self._closed)
+        return [*self._living_surplus(opened, new), *self._dead_surplus(opened, listed)]
+
+    def _living_surplus(self, opened: Mapping[str, RankBox], new: Counter[str]) -> list[str]:
+        """Share the places of living ranks, and return the paths of those that have none.
+
+        `new`: how many boxes each tenant has that are not open.
+        """
+        living: defaultdict[str, list[str]] = defaultdict(list)  # paths by tenant
         for path, box in opened.items():
             if box.alive:
                 living[box.tenant].append(path)
-            else:
-                dead[box.tenant].append((box.gone_seconds or 0.0, path))
-        new = Counter(box.tenant for path, box in listed.items() if path not in opened and path not in self._closed)
         self._allowed = shares({tenant: len(living[tenant]) + new[tenant] for tenant in {*living, *new}}, MAX_RANKS)
-        surplus = [path for tenant, paths in living.items() for path in sorted(paths)[self._allowed[tenant] :]]
         self._living = Counter({tenant: min(len(paths), self._allowed[tenant]) for tenant, paths in living.items()})
-        num_dead = MAX_DEAD // max(1, len(dead))
-        for ranks in dead.values():
-            for _, path in sorted(ranks)[num_dead:]:
-                surplus.append(path)
-                if path in listed:
-                    self._closed[path] = opened[path].inode
+        return [path for tenant, paths in living.items() for path in sorted(paths)[self._allowed[tenant] :]]
+
+    def _dead_surplus(self, opened: Mapping[str, RankBox], listed: Mapping[str, ListedBox]) -> list[str]:
+        """Share the places of dead ranks, and return the paths of those that have none: they died before the others."""
+        dead: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)  # seconds since the death, and path
+        for path, box in opened.items():
+            if not box.alive:
+                dead[box.tenant].append((box.gone_seconds or 0.0, path))
+        share = MAX_DEAD // max(1, len(dead))
+        surplus = [path for ranks in dead.values() for _, path in sorted(ranks)[share:]]
+        self._closed |= {path: opened[path].inode for path in surplus if path in listed}
         # If the share of a tenant has room again, its boxes are opened again, and deleted in time.
-        self._closed = {p: i for p, i in self._closed.items() if len(dead[listed[p].tenant]) >= num_dead}
+        self._closed = {path: inode for path, inode in self._closed.items() if len(dead[listed[path].tenant]) >= share}
         return surplus
 
     def admits(self, path: str, tenant: str) -> bool:

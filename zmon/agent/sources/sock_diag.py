@@ -37,9 +37,10 @@ _INODE = struct.Struct("=68xI")  # struct inet_diag_msg: only the inode
 _ATTRIBUTE = struct.Struct("=HH")  # struct nlattr: length, type
 # struct tcp_info: tcpi_retransmits, tcpi_probes, tcpi_unacked, tcpi_rtt in µs, tcpi_total_retrans
 _TCP_INFO = struct.Struct("=2xBB20xI40xI28xI")
-_DELIVERY_RATE = struct.Struct("=160xQ")  # the same since Linux 4.9: tcpi_delivery_rate in bytes per second
-# Since Linux 4.10: tcpi_bytes_acked, tcpi_bytes_received, tcpi_busy_time and tcpi_rwnd_limited in µs
-_BUSY = struct.Struct("=120xQQ32xQQ")
+# struct tcp_info since Linux 4.9: tcpi_delivery_rate in bytes per second
+_DELIVERY_RATE = struct.Struct("=160xQ")
+# struct tcp_info since Linux 4.10: tcpi_bytes_acked, tcpi_bytes_received, tcpi_busy_time and tcpi_rwnd_limited in µs
+_BYTES_AND_BUSY_TIME = struct.Struct("=120xQQ32xQQ")
 _IPV4_MAPPED = bytes(10) + b"\xff\xff"
 
 _REFUSALS = {  # likely cause and next step
@@ -64,9 +65,7 @@ class Connection(NamedTuple):
     delivery_bytes_per_second: float | None  # None: not measured yet, or Linux < 4.9
     acked_bytes: int | None = None  # total; None: Linux < 4.10
     busy_seconds: float | None = None  # total time in which data was unacknowledged and the peer had room for it
-    # Times in a row that the oldest data under way, or the request to connect, timed out. If no data is under way,
-    # because the peer has no room or there is no route: probes in a row that nothing answered.
-    num_timeouts: int = 0
+    num_timeouts: int = 0  # in a row, see `_num_timeouts`
     received_bytes: int | None = None  # total; None: Linux < 4.10
 
 
@@ -87,7 +86,7 @@ def dump(wanted: Container[int]) -> Dump:
             for message in _messages(netlink):
                 (inode,) = _INODE.unpack_from(message)
                 if inode in wanted:
-                    connections.append(connection(message))
+                    connections.append(parse_connection(message))
                 elif inode:  # 0: no process has accepted it yet, or it was closed
                     other_inodes.add(inode)
                     if len(other_inodes) > MAX_OTHERS:
@@ -101,21 +100,21 @@ def dump(wanted: Container[int]) -> Dump:
 
 def _messages(netlink: socket.socket) -> Iterator[bytes]:
     for family in (socket.AF_INET, socket.AF_INET6):
-        netlink.send(question(family))
+        netlink.send(_dump_request(family))
         has_more = True
         while has_more:
-            messages, has_more = split(netlink.recv(_MAX_PART_BYTES))
+            messages, has_more = split_messages(netlink.recv(_MAX_PART_BYTES))
             yield from messages
 
 
-def question(family: int) -> bytes:
+def _dump_request(family: int) -> bytes:
     """Return the request for all open TCP connections of an address family."""
     request = _REQUEST.pack(family, socket.IPPROTO_TCP, 1 << (_INET_DIAG_INFO - 1), _STATES)
     flags = _NLM_F_REQUEST | _NLM_F_DUMP
     return _HEADER.pack(_HEADER.size + len(request), _SOCK_DIAG_BY_FAMILY, flags, 0, 0) + request
 
 
-def split(part: bytes) -> tuple[list[bytes], bool]:
+def split_messages(part: bytes) -> tuple[list[bytes], bool]:
     """Return the messages in a part of an answer, and True if more parts follow. Raises OSError if it is not valid."""
     messages: list[bytes] = []
     offset = 0
@@ -136,15 +135,17 @@ def split(part: bytes) -> tuple[list[bytes], bool]:
     return messages, True
 
 
-def connection(message: bytes) -> Connection:
-    """Parse a message: a struct inet_diag_msg and attributes."""
+def parse_connection(message: bytes) -> Connection:
+    """Parse a message: a struct inet_diag_msg and attributes. Raises OSError if the struct tcp_info is too short."""
     family, local, peer, receive_queue, send_queue, _, inode = _ANSWER.unpack_from(message)
     info = _attribute(message, _INET_DIAG_INFO)
     if len(info) < _TCP_INFO.size:
         raise OSError(errno.EBADMSG, "the kernel's answer for a connection is too short")
     timeouts, probes, unacknowledged, round_trip, retransmitted = _TCP_INFO.unpack_from(info)
     (delivery,) = _DELIVERY_RATE.unpack_from(info) if len(info) >= _DELIVERY_RATE.size else (0,)
-    acked, received, busy, no_room = _BUSY.unpack_from(info) if len(info) >= _BUSY.size else (None, None, 0, 0)
+    acked, received, busy, no_room = None, None, 0, 0
+    if len(info) >= _BYTES_AND_BUSY_TIME.size:
+        acked, received, busy, no_room = _BYTES_AND_BUSY_TIME.unpack_from(info)
     return Connection(
         inode=inode,
         address=_address(family, local),
@@ -156,9 +157,19 @@ def connection(message: bytes) -> Connection:
         delivery_bytes_per_second=delivery or None,
         acked_bytes=acked,
         busy_seconds=None if acked is None else (busy - no_room) / 1e6,
-        num_timeouts=timeouts if unacknowledged else probes if send_queue else 0,
+        num_timeouts=_num_timeouts(timeouts, probes, unacknowledged, send_queue),
         received_bytes=received,
     )
+
+
+def _num_timeouts(timeouts: int, probes: int, unacknowledged: int, send_queue: int) -> int:
+    """Return the times in a row that the oldest data under way, or the request to connect, timed out.
+
+    If no data is under way, because the peer has no room or there is no route: the probes in a row without an answer.
+    """
+    if unacknowledged:
+        return timeouts
+    return probes if send_queue else 0
 
 
 def _attribute(message: bytes, wanted: int) -> bytes:

@@ -36,7 +36,7 @@ _KINDS = {stat.S_IFIFO: "a pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a te
 class _Stderr:
     """The stderr of one rank: the open file, or the reason why there is none."""
 
-    inode: tuple[int, int] | None = None
+    file_id: tuple[int, int] | None = None  # device and inode
     fd: int | None = None
     path: str | None = None
     living_bytes: int = 0  # size of the file when the rank was last seen alive
@@ -44,6 +44,7 @@ class _Stderr:
     gone_at: float | None = None  # monotonic seconds
 
     def close(self) -> None:
+        self.file_id = None
         if self.fd is not None:
             os.close(self.fd)
             self.fd = None
@@ -95,7 +96,7 @@ class StderrSource:
         not push out the rank's last lines, so the text then begins shortly before the end of the rank.
         """
         file = self._files.get(run_uid, _Stderr(reason="the agent never saw the rank alive, or it ended too long ago"))
-        is_shared = file.fd is not None and sum(other.inode == file.inode for other in self._files.values()) > 1
+        is_shared = file.fd is not None and sum(other.file_id == file.file_id for other in self._files.values()) > 1
         text: str | None = None
         error: str | None = file.reason
         if file.fd is not None:
@@ -112,20 +113,22 @@ class StderrSource:
         return StderrEnd(text, error, file.path, is_shared)
 
     def _update(self, file: _Stderr, process: ProcessId) -> None:
-        """Open the file if stderr does not go to the same file as before."""
+        """Open the file if stderr does not go to the same file as before, or if that could not be opened."""
         try:
-            with contextlib.ExitStack() as close_on_failure:
+            with contextlib.ExitStack() as on_failure:
                 with process.opened(self._proc) as folder:
                     link = folder / "fd/2"
                     status = link.stat()
                     file.living_bytes = status.st_size
-                    if file.inode == (status.st_dev, status.st_ino):
+                    file_id = status.st_dev, status.st_ino
+                    if file.file_id == file_id:
                         return
-                    close_on_failure.callback(file.close)
+                    on_failure.callback(file.close)
                     file.close()
-                    file.inode, file.path = (status.st_dev, status.st_ino), plain(os.readlink(link))  # noqa: PTH115
-                    file.fd, file.reason = _open_for_reading(folder), ""
-                close_on_failure.pop_all()  # the process was the same one all the time
+                    file.path = plain(os.readlink(link))  # noqa: PTH115
+                    file.fd, file.file_id = _open_for_reading(folder), file_id
+                on_failure.pop_all()  # the process was the same one all the time
+                file.reason = ""
         except _NotAFile as kind:
             file.reason = f"it goes to {kind}, which zmon does not read"
         except (FileNotFoundError, ProcessLookupError):

@@ -103,8 +103,8 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
     A bind mount shows the counters of its original. Of mounts that share a file system, only the first is returned.
     """
-    rows = (line.split(" ", 5) for line in mountinfo.splitlines())
-    file_systems = {row[4]: row[2] for row in rows if len(row) > 5}  # by mount point
+    devices = re.findall(r"^\S+ \S+ (\S+) \S+ (\S+) ", mountinfo, re.M)
+    file_systems: dict[str, str] = {mount: device for device, mount in devices}  # by mount point
     sections: dict[str, tuple[str, str]] = {}  # mount point and section, by file system
     for section in re.split(r"^(?:no )?device ", mountstats, flags=re.M):
         header = re.match(r"\S+ mounted on (\S+) with fstype nfs4? ", section)
@@ -115,13 +115,13 @@ def network_mounts(mountstats: str, mountinfo: str) -> dict[str, str]:
 
 def mount_sample(section: str) -> MountSample:
     """Parse a section of mountstats and sum all operations. Raises ValueError or IndexError for another format."""
-    words = section.split(None, 7)  # server:/export mounted on /data with fstype nfs4 …
+    _, _, _, mount, _, _, kind, _ = section.split(None, 7)  # server:/export mounted on /data with fstype nfs4 …
     lines = section.split("per-op statistics\n")[1].splitlines()
     # Columns: requests, transmissions, major timeouts, bytes out, bytes in, then ms in queue, until answer, in total
     columns = [[int(number) for number in line.split(":")[1].split()] for line in lines if line.strip()]
     return MountSample(
-        mount=words[3],
-        kind=words[6],
+        mount=mount,
+        kind=kind,
         operations=sum(column[0] for column in columns),
         wait_seconds=sum(column[7] for column in columns) / 1000,
         timeouts=sum(column[2] for column in columns),

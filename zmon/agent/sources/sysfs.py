@@ -102,10 +102,11 @@ def sample_each(
 class CounterTotals:
     """The total of each counter of each device, which never falls: its first value plus all that it counted since.
 
-    A counter falls for one of two reasons:
+    A counter falls for one of three reasons:
 
     - It wrapped. mlx5 keeps counters such as `out_of_sequence` in 32 bits, and so do drivers of old Ethernet cards.
     - It restarted from 0: the driver was reloaded, the interface was created anew, or a person cleared it (perfquery).
+    - It dips a little, because the kernel sums over processors while they count.
 
     Prometheus takes any fall for a restart, and differences of the JSON snapshot would be negative. InfiniBand's own
     PortCounters do not wrap. They are 4, 8, 16 or 32 bits wide and stop at their highest value until they are cleared
@@ -126,10 +127,10 @@ class CounterTotals:
         last, base = counters.get(counter, (value, 0))  # the total is base + value
         if has_wrapped(last, value):
             base += WRAP
-        elif value < last // 2:
+        elif value < last // 2:  # it restarted
             base += last
-        elif value < last:
-            value = last  # a small dip: the kernel sums over processors while they count
+        elif value < last:  # a small dip
+            value = last
         counters[counter] = value, base
         return base + value
 

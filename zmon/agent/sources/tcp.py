@@ -87,11 +87,15 @@ class TcpSource:
         return {address: address in answers for address in sources}
 
     def _search(self, ranks: Mapping[ProcessId, _Rank]) -> None:
-        """Find the owner of each socket; only called if a rank or a socket is new, because descriptors are many."""
+        """Find the owner of each socket.
+
+        Only called if a rank or a socket is new, or the last search failed, because descriptors are many.
+        """
         own_namespace = (self._proc / "self/ns/net").readlink()
         self._owners = {}
         self._hidden = []
         self._visible = False
+        may_pass = False  # a failure that is no lack of rights, such as too many open files
         for process, (job_id, rank) in ranks.items():
             try:
                 with process.opened(self._proc) as folder:
@@ -112,7 +116,8 @@ class TcpSource:
                     f"{job_id} rank {rank}: cannot list its sockets: {error.strerror}. "
                     "Run the agent as root or with CAP_SYS_PTRACE"
                 )
-        self._searched, self._outdated = ranks, False
+                may_pass |= not isinstance(error, PermissionError)
+        self._searched, self._outdated = ({} if may_pass else ranks), False
 
     def _connections(self) -> list[Connection]:
         answer = self._dump(self._owners)

@@ -17,6 +17,7 @@ from zmon.agent.sources.box_listing import ListedBox, reason
 from zmon.box.lock import holder, opened
 from zmon.errors import BoxRefused, BoxVersion
 from zmon.schema.api.agent import UnreadRank
+from zmon.schema.measures import NS
 from zmon.schema.names import JOB_ID
 
 RETRY_NS = 5_000_000_000  # time until a box that could not be read is tried again
@@ -28,11 +29,11 @@ class _Unread(NamedTuple):
     """A box that cannot be read."""
 
     inode: int
-    kind: str
-    reason: str
-    since_ns: int  # monotonic
-    tried_ns: int  # the last try
-    lives: bool  # at the last try
+    kind: str  # one of UNREAD_KINDS
+    reason: str  # one line
+    since_ns: int  # monotonic time of the first try
+    tried_ns: int  # monotonic time of the last try
+    lives: bool  # its rank lived at the last try
 
 
 class UnreadBoxes:
@@ -68,7 +69,7 @@ class UnreadBoxes:
             name = _RANK.fullmatch(Path(path).name)
             if box.lives and JOB_ID.fullmatch(job_id) and num_ranks < MAX_UNREAD:
                 num_ranks += 1
-                seconds = (self._clock() - box.since_ns) * 1e-9
+                seconds = (self._clock() - box.since_ns) * NS
                 yield UnreadRank(job_id, int(name[1]) if name else None, box.kind, box.reason, seconds)
 
 

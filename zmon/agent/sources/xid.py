@@ -80,7 +80,8 @@ class XidCounts:
         if card is None:
             yield f"XID {event.eventData}: it belongs to no known GPU"
         else:
-            self._counts[card[0]][event.eventData] += 1
+            uuid, _ = card
+            self._counts[uuid][event.eventData] += 1
 
     def _reset(self) -> None:
         """Make a new event set at the next call, without lost cards, because one of them can spoil the set for all."""

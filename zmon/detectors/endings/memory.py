@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from zmon.job.rank_end import KILLED_STATUS
-from zmon.schema.host import HostWindow, rise
+from zmon.schema.host import HostWindow, increase
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
@@ -39,7 +39,7 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
     """Return what the control group of the rank counted in the last minute."""
     kills_before = {group.path: group.oom_kills for group in window.before.cgroups or ()}
     for group in window.now.cgroups or ():
-        killed = rise(kills_before.get(group.path), group.oom_kills)
+        killed = increase(kills_before.get(group.path), group.oom_kills)
         if killed and (state.job_id, state.rank) in group.ranks:
             limit_bytes = group.memory_limit_bytes
             limit = "" if limit_bytes is None else f" (limit {limit_bytes / _GIBIBYTE:.2f} GiB)"
@@ -53,7 +53,7 @@ def _by_host(window: HostWindow, state: RankState) -> str | None:
     before, now = window.before.load, window.now.load
     if state.exit_status not in (None, KILLED_STATUS) or state.last_words is not None or not before or not now:
         return None
-    killed = rise(before.oom_kills, now.oom_kills)
+    killed = increase(before.oom_kills, now.oom_kills)
     if not killed:
         return None
     return f"probably out of memory: the kernel killed {killed} processes for it on {state.host} in the last minute"

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from zmon.format import listed
 from zmon.hub.incidents.steps import LastSteps
 from zmon.schema.finding import Finding
-from zmon.schema.host import GpuSample, HostWindow, NicSample, rise, risen
+from zmon.schema.host import GpuSample, HostWindow, NicSample, increase, increased
 from zmon.schema.incident import Capsule, GpuRow, HostRow, IncidentRank, NicRow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.measures import NS
@@ -106,7 +106,7 @@ def host_row(window: HostWindow) -> HostRow:
         seconds=seconds,
         nics=tuple(_nic(nics_before.get(nic.device), nic, seconds) for nic in (*(now.nics or ()), *(now.rdma or ()))),
         gpus=tuple(_gpu(gpus_before.get(gpu.uuid), gpu) for gpu in now.gpus or ()),
-        retransmitted_segments=rise(segments_before, segments_now),
+        retransmitted_segments=increase(segments_before, segments_now),
         memory_available_bytes=load.memory_available_bytes if load else None,
         memory_total_bytes=load.memory_total_bytes if load else None,
         runnable=load.runnable if load else None,
@@ -121,13 +121,13 @@ def _nic(before: NicSample | None, now: NicSample, seconds: float) -> NicRow:
         now,
         received_bytes_per_second=_rate(received, now.received_bytes, seconds),
         transmitted_bytes_per_second=_rate(sent, now.transmitted_bytes, seconds),
-        errors=risen(before.errors if before else {}, now.errors),
+        errors=increased(before.errors if before else {}, now.errors),
     )
 
 
 def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
-    xids = risen(before.xid_errors if before else now.xid_errors, now.xid_errors, absent=0)
-    ecc = risen(before.ecc_errors if before else {}, now.ecc_errors)
+    xids = increased(before.xid_errors if before else now.xid_errors, now.xid_errors, absent=0)
+    ecc = increased(before.ecc_errors if before else {}, now.ecc_errors)
     return row_of(
         GpuRow,
         now,
@@ -138,5 +138,5 @@ def _gpu(before: GpuSample | None, now: GpuSample) -> GpuRow:
 
 
 def _rate(before: int | None, now: int | None, seconds: float) -> float | None:
-    increase = rise(before, now)
-    return None if increase is None or seconds <= 0 else increase / seconds
+    num_bytes = increase(before, now)
+    return None if num_bytes is None or seconds <= 0 else num_bytes / seconds

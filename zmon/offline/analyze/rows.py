@@ -143,7 +143,7 @@ def _numbers(row: Mapping[str, Any], duration: float) -> tuple[dict[str, int], b
         known = measure_of(name)
         if known is None or name == DURATION or (value := _value(row[name])) is None:
             continue
-        measure = known[0]
+        measure = known.measure
         numbers[name] = ns(value) if measure.unit == "seconds" else int(value)
         if measure.name in sums:
             sums[measure.name] += value

@@ -14,9 +14,9 @@ class ScalingRequest(msgspec.Struct, frozen=True):
     """`GET /api/v1/jobs/{job_id}/scaling`. A field that is not given takes its value from the job."""
 
     job_id: str
-    ranks: str | None = None  # 1,2,4
+    ranks: str | None = None  # sizes to predict, such as 1,2,4
     batch: str | None = None  # samples per step of all ranks, at each size
-    batch_per_rank: str | None = None
+    batch_per_rank: str | None = None  # samples per step of each rank, at each size
     what_if: tuple[str, ...] = ()  # such as net=2; may be repeated
 
 
@@ -55,7 +55,7 @@ class EfficiencyAnswer(msgspec.Struct, frozen=True):
     """The scaling efficiency of a predicted step; only `unknown` is set if no recorded point is its reference."""
 
     ratio: float | UnsetType = UNSET
-    scaling: str | UnsetType = UNSET  # weak, strong
+    scaling: str | UnsetType = UNSET  # weak or strong
     unknown: str | UnsetType = UNSET
 
 

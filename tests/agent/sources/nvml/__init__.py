@@ -2,7 +2,6 @@
 
 import ctypes
 import functools
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -22,23 +21,11 @@ def library(*flags):
     return nvml.library(Path(_built.name) / "".join(("library", *flags)), *flags)
 
 
-class Script(nvml.Script):
-    """The answers of the stub; a change takes effect at once, also in a running process."""
-
-    def __init__(self, path, *flags):
-        super().__init__(path, library(*flags))
-
-    @property
-    def environment(self):
-        """The environment for another process, in which pynvml loads the stub by itself."""
-        return {**os.environ, **super().environment}
-
-
-class Stub(Script):
+class Stub(nvml.Script):
     """The stub in this process, which also counts the calls; `monkeypatch` removes the stub again."""
 
     def __init__(self, folder, monkeypatch, *flags):
-        super().__init__(folder / "script", *flags)
+        super().__init__(folder / "script", library(*flags))
         # The loader shares the state of a library that it has loaded from the same file, so each test loads a copy.
         copy = shutil.copy(self.library, folder / "libnvidia-ml.so.1")
         self._loaded = ctypes.CDLL(str(copy))
