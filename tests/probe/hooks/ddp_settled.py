@@ -19,6 +19,8 @@ from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.probe import edge
 from zmon.probe.hooks import simple_reducer
+from zmon.probe.hooks.collectives import group_number
+from zmon.probe.hooks.reducer import ALL_REDUCE
 
 RANK = int(os.environ["RANK"])
 
@@ -27,15 +29,15 @@ def wait_for_peer(module):
     """Let rank 1 begin its backward pass 0.3 s after rank 0 waits in its own."""
     y = module(X)
     if RANK == 1:
+        last = probe.current.sequence(ALL_REDUCE, group_number(module.process_group))  # rank 0 may still be in it
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
         deadline = time.monotonic() + 10
-        while watched.now().op != "all_reduce" and time.monotonic() < deadline:
+        while (now := watched.now()).sequence <= last and time.monotonic() < deadline:
             time.sleep(0.005)
-        collective = [watched.now().op, watched.now().num_bytes]
         watched.close()
         time.sleep(0.3)
     y.sum().backward()
-    return {"peer": collective} if RANK == 1 else {}
+    return {"peer": [now.op, now.num_bytes]} if RANK == 1 else {}
 
 
 def trained(steps=4, **options):
