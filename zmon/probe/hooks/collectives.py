@@ -28,9 +28,9 @@ from zmon.probe.rank import OP_NUMBER, RankTimeline
 # Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
 _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
-issued: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
+issued_calls: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
 _groups: dict[int, tuple[int, str]] = {}  # number in the box and name, by id of the group (None: default group)
-fronts.connect(groups=_groups, issued_calls=issued)
+fronts.connect(groups=_groups, issued_calls=issued_calls)
 
 
 def install() -> None:
@@ -105,7 +105,7 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
         timeline.overhead_ns += monotonic_ns() - begin
         if not entered or numbered is None:
             return original(*args, **kwargs)
-        issued[numbered[1]] += 1
+        issued_calls[numbered[1]] += 1
         work = None
         try:
             work = original(*args, **kwargs)
@@ -131,11 +131,11 @@ def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int)
     number, name = numbered
     entered = timeline.enter_op(op, number, sent, received) or timeline.enter_op_elsewhere(op, number, sent, received)
     if entered:
-        issued[name] += 1
+        issued_calls[name] += 1
     return entered
 
 
 def forget_groups() -> None:
     """Forget all process groups, because they have changed."""
     _groups.clear()
-    issued.clear()
+    issued_calls.clear()
