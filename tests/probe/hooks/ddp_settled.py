@@ -68,24 +68,8 @@ def settled_static_graph_with_unused():
     train(module, 2)
 
 
-def settled_accumulated():
-    module = trained()
-    for _ in range(3):
-        with module.no_sync():
-            train(module, 2)
-        train(module, 1)
-
-
 def settled_checkpointed():
     train(small(Layers()), 6, x=X.clone().requires_grad_())
-
-
-def settled_explicit_gradients():
-    module = trained()
-    y = module(X.requires_grad_())
-    torch.autograd.grad(y.sum(), X)
-    X.requires_grad_(False)
-    train(module)
 
 
 def settled_hook():
@@ -120,12 +104,6 @@ def settled_released():
     }
 
 
-def settled_joined():
-    module = trained()
-    with module.join():
-        train(module, 3 + 2 * RANK)
-
-
 def settled_raising():
     def fail(_):
         raise ArithmeticError("in backward")
@@ -139,11 +117,6 @@ def settled_raising():
     except ArithmeticError as error:
         errors.append(str(error))
     return {"errors": errors, "in_op": probe.current._in_op}
-
-
-def settled_late_peer():
-    module = trained()
-    return wait_for_peer(module)
 
 
 def settled_reentrant():

@@ -16,9 +16,17 @@ def run(step, number=20):
     for _ in range(number):
         step()
 
-def counted():
-    identity = probe._identity
-    return identity.flops_source, timeline.ledger.counted_flops, identity.flops_dtypes, identity.uncounted
+def source():
+    return probe._identity.flops_source
+
+def flops():
+    return timeline.ledger.counted_flops
+
+def dtypes():
+    return probe._identity.flops_dtypes
+
+def uncounted():
+    return probe._identity.uncounted
 
 def stepper(loss, parameters):
     # A step that computes this loss.
@@ -55,8 +63,7 @@ first = 2 * 5 * 8 * 8 * 8 * 3 * 3 * 3
 second = 2 * 5 * 8 * 8 * 16 * 2 * 3 * 3
 transposed = 2 * 5 * 8 * 8 * 16 * 4 * 2 * 2
 linear = 2 * 5 * 1024 * 10
-source, flops, dtypes, uncounted = counted()
-print(source, flops - (2 * first + 3 * (second + transposed + linear)), dtypes, repr(uncounted))
+print(source(), flops() - (2 * first + 3 * (second + transposed + linear)), dtypes(), repr(uncounted()))
 > counted 0 {'float32': 1.0} ''
 
 == operations of a transformer are within one percent of the count by hand
@@ -69,8 +76,7 @@ weights = 2 * B * S * 8 * D * D
 scores = 2 * 2 * B * S * S * D
 by_hand = LAYERS * (3 * weights + 3 * scores) + 2 * 2 * B * S * D * D
 fused = LAYERS * scores // 2  # the kernel for CPUs computes the scores again in backward
-source, flops, dtypes, uncounted = counted()
-print(source, dtypes, min(abs(flops / by_hand - 1), abs(flops / (by_hand + fused) - 1)) < 0.01)
+print(source(), dtypes(), min(abs(flops() / by_hand - 1), abs(flops() / (by_hand + fused) - 1)) < 0.01)
 > counted {'float32': 1.0} True
 
 == narrow dtypes have their share
@@ -80,8 +86,7 @@ def loss():
         hidden = layers[0](inputs)
     return layers[1](hidden.float()).sum()
 run(stepper(loss, layers.parameters()))
-source, flops, dtypes, _ = counted()
-print(source, flops == 5 * 2 * 8 * 64 * 64, {name: round(share, 6) for name, share in dtypes.items()})
+print(source(), flops() == 5 * 2 * 8 * 64 * 64, {name: round(share, 6) for name, share in dtypes().items()})
 > counted True {'bfloat16': 0.4, 'float32': 0.6}
 
 == compiled job keeps its compiled functions and must declare
@@ -94,8 +99,8 @@ print(counters["stats"]["unique_graphs"], len(called))
 run(step, 10)
 print(counters["stats"]["unique_graphs"], len(called))
 > 1 13
-print(counted()[0] == "", counted()[3])
-> True torch compiles this job: it must declare its operations with zmon.work(flops=…)
+print(repr(source()), uncounted())
+> '' torch compiles this job: it must declare its operations with zmon.work(flops=…)
 
 == function that the counted step ran can be compiled later
 def product(x, w):
@@ -105,7 +110,7 @@ step = stepper(lambda: function[0](ones, weight).sum(), [weight])
 run(step, 18)
 function[0] = torch.compile(product, backend=backend)
 run(step, 3)
-print(counted()[0], len(called))
+print(source(), len(called))
 > counted 3
 
 == function that is compiled in the counted step stays compiled
@@ -114,8 +119,8 @@ step = stepper(lambda: function[0](ones).sum(), net.parameters())
 run(step, 3)
 function[0] = torch.compile(net, backend=backend)
 run(step, 5)
-print(len(called), counted()[0] == "", counted()[3])
-> 5 True torch compiles this job: it must declare its operations with zmon.work(flops=…)
+print(len(called), repr(source()), uncounted())
+> 5 '' torch compiles this job: it must declare its operations with zmon.work(flops=…)
 
 == count is withheld if a library does much of the step
 library = torch.library.Library("mine", "FRAGMENT")
@@ -128,8 +133,7 @@ def loss():
     torch.ops.mine.slow(ones)
     return net(ones).sum()
 run(stepper(loss, net.parameters()))
-source, flops, _, uncounted = counted()
-print(repr(source), flops, uncounted.partition("% ")[2])
+print(repr(source()), flops(), uncounted().partition("% ")[2])
 > '' 0 of a step is in operations that zmon cannot count: mine::slow
 
 == job that declares its operations is not counted
@@ -137,7 +141,7 @@ def step():
     train()
     zmon.work(flops=1000, dtype="float32")
 run(step)
-print(*counted()[:3])
+print(source(), flops(), dtypes())
 > declared 0 {'float32': 1.0}
 
 == evaluation in the step delays the count
@@ -145,25 +149,25 @@ run(small_step, 3)
 with zmon.activity("eval"):
     net(ones)
 run(small_step)
-print(counted())
-> ('counted', 512, {'float32': 1.0}, '')
+print(source(), flops(), dtypes(), repr(uncounted()))
+> counted 512 {'float32': 1.0} ''
 
 == job that profiles itself sees all its calls
 # A call that is dispatched again has two events.
 os.environ["KINETO_LOG_LEVEL"] = "99"
 with torch.profiler.profile() as own:
     run(small_step, 10)
-print(counted()[0], len([e for e in own.events() if e.name == "aten::addmm"]) >= 10)
+print(source(), len([e for e in own.events() if e.name == "aten::addmm"]) >= 10)
 > counted True
 
 == mode of the job that begins in the counted step delays the count
 run(small_step, 3)
 with FlopCounterMode(display=False) as own:
     run(small_step, 1)
-print(counted()[0] == "", own.get_total_flops())
-> True 512
+print(repr(source()), own.get_total_flops())
+> '' 512
 run(small_step, 4)
-print(*counted()[:2], mode())
+print(source(), flops(), mode())
 > counted 512 None
 
 == mode of the job that ends late keeps no mode of zmon
@@ -185,12 +189,12 @@ if not worker:
 print(os.waitpid(worker, 0)[1])
 > 0
 run(small_step, 2)
-print(*counted()[:2], mode())
+print(source(), flops(), mode())
 > counted 512 None
 
 == job that trains in another thread is counted
 in_thread(lambda: run(small_step))
-print(counted()[0])
+print(source())
 > counted
 
 == forward in another thread is not left out
@@ -200,15 +204,15 @@ def loss():
     in_thread(lambda: losses.append(net(ones).sum()))
     return losses[0]
 run(stepper(loss, net.parameters()))
-print(counted()[:2], counted()[3])
-> ('', 0) none of the steps 4 to 8 could be counted as a whole
+print(repr(source()), flops(), uncounted())
+> '' 0 none of the steps 4 to 8 could be counted as a whole
 
 == counted step is over before training has a lease of its own
 # The counted step takes longer than others, and must not look like a stall.
 from zmon.job.lease import Leases
 from zmon.probe.hooks.flops import FIRST_STEP
 run(small_step, FIRST_STEP)
-print(counted()[0], FIRST_STEP < Leases().learned_after_steps)
+print(source(), FIRST_STEP < Leases().learned_after_steps)
 > counted True
 
 == products of nested tensors are reported as uncounted
@@ -220,16 +224,16 @@ def step():
     with zmon.step():
         nn.functional.linear(nested, weight).to_padded_tensor(0.0).sum().backward()
 run(step, 6)
-print(timeline.step - 1, counted()[0] == "")
-> 6 True
-print("operations that zmon cannot count: aten::linear" in counted()[3])
+print(timeline.step - 1, repr(source()))
+> 6 ''
+print("operations that zmon cannot count: aten::linear" in uncounted())
 > True
 
 == products of sparse matrices are not counted as dense
 warnings.simplefilter("ignore")
 matrix, weight = torch.eye(200).to_sparse_csr(), nn.Parameter(torch.ones(200, 64))
 run(stepper(lambda: (matrix @ weight).sum(), [weight]), 6)
-print(timeline.ledger.counted_flops, "aten::" in counted()[3])
+print(flops(), "aten::" in uncounted())
 > 0 True
 
 == step that fails and is tried again is not counted twice
@@ -245,8 +249,8 @@ for number in range(1, 10):
         except MemoryError:
             pass
     step(False)
-print(counted()[:2])
-> ('counted', 512)
+print(source(), flops())
+> counted 512
 
 == tracing in the counted step works and does not count
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -258,8 +262,8 @@ def step():
     torch.ones(9, 9, device="meta") @ torch.ones(9, 9, device="meta")
     small_step()
 run(step, 6)
-print(counted()[:2])
-> ('counted', 512)
+print(source(), flops())
+> counted 512
 
 == higher order operator in the counted step works and is reported as uncounted
 from torch._higher_order_ops.out_dtype import out_dtype
@@ -268,7 +272,7 @@ def step():
     out_dtype(torch.ops.aten.mm.default, torch.int32, integers, integers)
     small_step()
 run(step, 6)
-print("higher_order::out_dtype" in counted()[3])
+print("higher_order::out_dtype" in uncounted())
 > True
 
 == step that the device does late is the fourth of the host
@@ -296,8 +300,8 @@ for number in range(1, 14):
         small_step()
         zmon.phase("optimizer")
     done[0] = before  # one step behind
-print(timeline.device is not None, counted()[:2])
-> True ('counted', 512)
+print(timeline.device is not None, source(), flops())
+> True counted 512
 """
 
 JOINED = """
@@ -310,7 +314,7 @@ mesh = init_device_mesh("cpu", (2,))
 weight = nn.Parameter(distribute_tensor(torch.ones(8, 6), mesh, [Shard(1)]))
 inputs = distribute_tensor(torch.ones(4, 8), mesh, [Replicate()])
 run(stepper(lambda: (inputs @ weight).to_local().sum(), [weight]), 6)
-print(counted()[1] == 2 * 2 * 4 * 8 * 3)
+print(flops() == 2 * 2 * 4 * 8 * 3)
 > True
 """
 
@@ -321,9 +325,9 @@ def test_count(start_rank, case):
 
 
 def test_no_step_is_counted_with_zmon_flops_off(start_rank):
-    script = "run(small_step)\nprint(counted())"
+    script = "run(small_step)\nprint(repr(source()), flops(), dtypes(), repr(uncounted()))"
     before = 'import os\nos.environ["ZMON_FLOPS"] = "off"\n'
-    assert run_script(start_rank, STEPS + script, before=before) == ["('', 0, {}, '')"]
+    assert run_script(start_rank, STEPS + script, before=before) == ["'' 0 {} ''"]
 
 
 def test_job_that_never_compiles_does_not_import_the_compiler(tmp_path):

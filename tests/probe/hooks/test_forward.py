@@ -7,9 +7,9 @@ from tests.probe.hooks.scripts import cases
 LOOP = """
 from torch.utils.data import DataLoader
 from zmon.probe.hooks import forward
-def sources():
+def samples():
     # Return the source of the samples, and their number so far.
-    return timeline.ledger.samples.source, timeline.ledger._amounts[0]
+    return timeline.ledger.samples.source, timeline.ledger._amounts[layout.SAMPLES]
 class Notes(nn.Module):
     # The last layer, which notes the phase in which it is called.
     def forward(self, x):
@@ -66,7 +66,7 @@ for _ in range(2):
         optimizer.zero_grad()
         model(loaded).sum().backward()
         optimizer.step()
-print(set(phases), forward._searches, *sources(), steps())
+print(set(phases), forward._searches, *samples(), steps())
 > {'forward'} 0 loader 20 6
 
 == samples of a loader count in a job that marks its phases
@@ -76,7 +76,7 @@ for loaded in DataLoader(torch.ones(10, 2), 4):
     optimizer.step()
 in_box = [probe._identity.samples_source]
 zmon.work(samples=3)
-print(*sources(), *in_box, probe._identity.samples_source)
+print(*samples(), *in_box, probe._identity.samples_source)
 > declared 10 loader declared
 
 == evaluation checkpointing and frozen models are not forward
@@ -87,7 +87,7 @@ model[2] = nn.Identity()
 model.forward = lambda x: inner(checkpoint(model[1], model[0](x), use_reentrant=False))
 for _ in range(4):
     train()
-print(phases, *sources())
+print(phases, *samples())
 > ['other', 'other', 'forward', 'forward'] model 8
 phases.clear()
 model.eval()
@@ -157,7 +157,7 @@ for _ in range(5):
     engine.backward(loss)
     after.append(phase())
     engine.step()
-print(phases, after, len(forward._hooks), forward._searches, *sources())
+print(phases, after, len(forward._hooks), forward._searches, *samples())
 > ['other', 'other', 'forward', 'forward', 'forward'] ['other', 'other', 'other', 'other', 'other'] 1 1 model 12
 print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
 > 0 5 True
@@ -173,7 +173,7 @@ print(phases, [type(m).__name__ for m in engine.modules() if m._forward_pre_hook
 pipeline, batches = Pipeline(model), iter([batch] * 9)
 for _ in range(8):
     pipeline.progress(batches)
-print(phases, *sources(), steps())
+print(phases, *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward', 'forward', 'forward'] model 24 8
 """
 
@@ -183,7 +183,7 @@ for _ in range(5):
     model(batch).sum().backward()
     optimizer.step()
 model(batch)
-print(phases, len(model._forward_pre_hooks), *sources(), steps())
+print(phases, len(model._forward_pre_hooks), *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward'] 0 model 12 5
 inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
 forward.disarm()
@@ -211,7 +211,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(5):
     model(x=batch).sum().backward()
     optimizer.step()
-print(*sources(), steps(), timeline.ledger.dropped)
+print(*samples(), steps(), timeline.ledger.dropped)
 > model 12 5 0
 
 == compiled step has no more graph breaks than without zmon

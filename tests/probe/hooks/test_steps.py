@@ -273,7 +273,7 @@ print(steps())
 
 == update in another thread while the rank is in a collective does not take over
 train()
-assert timeline.enter_op(0, 0, 8, 8)
+assert timeline.enter_op(0, 0, 8, 8)  # the first op in the first group, with 8 bytes in each direction
 in_thread(train)
 print(steps(), timeline.acts_for_rank())
 timeline.leave_op()

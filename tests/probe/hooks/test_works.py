@@ -18,9 +18,10 @@ WAYS = {
 
 def test_wait_is_exposed_and_time_in_flight_is_counted_once_in_each_way_to_wait(start_rank):
     script = f"""
-times, n = timeline.ledger.times, OPS.index("all_reduce")
+def times():
+    return [timeline.ledger.times[first + OPS.index("all_reduce")] for first in (layout.EXPOSED, layout.INFLIGHT)]
 for way in {[*WAYS.values()]!r}:
-    before = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
+    before = times()
     with zmon.step():
         dist.barrier()
         tensor = torch.ones(1000)
@@ -32,8 +33,7 @@ for way in {[*WAYS.values()]!r}:
         assert tensor[0] == 2
     work = future = None
     gc.collect()
-    exposed, in_flight = times[len(PHASES) + n] - before[0], times[len(PHASES) + len(OPS) + n] - before[1]
-    print(exposed / 1e9, in_flight / 1e9, works.num_flights())
+    print(*((after - ns) / 1e9 for after, ns in zip(times(), before)), works.num_flights())
 print(counts("all_reduce")[0])
 """
     (*early, count), (*late, _) = run_script(start_rank, script, joined=True, num_ranks=2)
