@@ -102,6 +102,20 @@ train()
 print(phases, activity(), forward._searches)
 > ['forward'] train 1
 
+== model at the address of another one that is gone is watched
+short_lived = nn.Linear(2, 1)
+for _ in range(3):
+    short_lived(batch).sum().backward()
+address = id(short_lived)
+print(len(short_lived._forward_pre_hooks))
+> 1
+del short_lived
+later = next(module for module in [nn.Linear(2, 1) for _ in range(100)] if id(module) == address)
+for _ in range(3):
+    later(batch).sum().backward()
+print(len(later._forward_pre_hooks))
+> 1
+
 == compiled models are not compiled again by the hook
 import torch._dynamo
 torch._dynamo.config.error_on_recompile = True

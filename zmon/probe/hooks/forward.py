@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from zmon import probe
 from zmon.probe.edge import fronts
@@ -32,7 +33,7 @@ _MAX_SEARCHES = 16  # each one visits all objects of the process once, which tak
 _NUM_LEVELS = 4  # engine, wrapper, the job's own wrapper, model
 _MAX_HOOKS = 64
 
-_hooks: dict[int, Any] = {}  # the hook of each module, by id of the module
+_hooks: dict[int, RemovableHandle] = {}  # the hook of each module, by id of the module
 _plain_forward: Callable[..., Any] | None = None  # of DistributedDataParallel, while its calls are watched
 _front: Callable[..., Any] | None = None  # what is in its place
 _unmarked = 0  # backward passes in a row whose forward pass nothing marked
@@ -68,8 +69,9 @@ def disarm() -> None:
 @probe.guarded
 def _search() -> None:
     """Watch the calls of the outermost models that train, or of their members `_level` levels below."""
-    global _searches, _level
+    global _hooks, _searches, _level
     _searches += 1
+    _hooks = {module: hook for module, hook in _hooks.items() if hook.hooks_dict_ref() is not None}  # not of freed ones
     modules = [value for value in gc.get_objects() if issubclass(type(value), nn.Module)]
     members = {id(member) for module in modules for member in _members(module)}
     layer = [module for module in modules if id(module) not in members and _is_trained(module)]
