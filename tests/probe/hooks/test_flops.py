@@ -16,17 +16,10 @@ def run(step, number=20):
     for _ in range(number):
         step()
 
-def source():
-    return probe._identity.flops_source
-
-def flops():
-    return timeline.ledger.counted_flops
-
-def dtypes():
-    return probe._identity.flops_dtypes
-
-def uncounted():
-    return probe._identity.uncounted
+source = lambda: probe._identity.flops_source
+flops = lambda: timeline.ledger.counted_flops
+dtypes = lambda: probe._identity.flops_dtypes
+uncounted = lambda: probe._identity.uncounted
 
 def stepper(loss, parameters):
     # A step that computes this loss.

@@ -122,16 +122,12 @@ torch._dynamo.config.error_on_recompile = True
 whole = torch.compile(model, backend="eager")
 loss = torch.compile(lambda x: model(x).sum(), backend="eager", fullgraph=True)
 for call in (model, whole, loss):
-    for _ in range(4):
-        call(batch).sum().backward()
-        optimizer.step()
+    for _ in range(4): train(call)
 torch._dynamo.config.error_on_recompile = False
 loss(torch.ones(7, 2)).backward()
 in_place = nn.Linear(2, 1)
 in_place.compile(backend="eager")
-for _ in range(4):
-    in_place(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train(in_place)
 print(dict(torch._dynamo.utils.counters["graph_break"]), in_place._forward_pre_hooks, timeline.ledger.dropped)
 > {} OrderedDict() 0
 
@@ -151,9 +147,7 @@ print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timelin
 == export of a model with a hook keeps its dynamic size
 small = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 optimizer = torch.optim.SGD(small.parameters(), 0.1)
-for _ in range(4):
-    small(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train(small)
 calls = timeline.ledger.samples._calls
 sizes = ({0: torch.export.Dim("b")},)
 exported = torch.export.export(small, (batch,), dynamic_shapes=sizes, strict=False)
@@ -193,9 +187,7 @@ print(phases, *samples(), steps())
 
 CASES_WITH_DDP = """
 == call of DDP is the forward phase without a hook on the module
-for _ in range(5):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(5): train()
 model(batch)
 print(phases, len(model._forward_pre_hooks), *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward'] 0 model 12 5
@@ -205,9 +197,7 @@ print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropp
 > True True 0
 
 == wrapper of the job around DDP stays
-for _ in range(3):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(3): train()
 watched = DistributedDataParallel.forward
 def own(self, *args, **kwargs):
     return watched(self, *args, **kwargs)
@@ -240,9 +230,7 @@ def graph_breaks():
     for _ in range(3):
         loss(batch).backward()
     return sum(torch._dynamo.utils.counters["graph_break"].values())
-for _ in range(4):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train()
 assert DistributedDataParallel.forward is not plain
 watched = graph_breaks()
 forward.disarm()
