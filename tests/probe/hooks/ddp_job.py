@@ -121,6 +121,18 @@ def in_two_parts():
     train(small(TwoOutputs()), loss=parts)
 
 
+def unreadable_root():
+    """A root that zmon cannot read costs the counts of its pass, and those of no later one."""
+
+    class Root:
+        @property
+        def grad_fn(self):
+            raise ArithmeticError
+
+    module = small(net())  # noqa: F841 - while it lives, passes are measured
+    ddp.wrap_engine(lambda roots: None)([Root()])
+
+
 def raising():
     def fail():
         raise ArithmeticError("in a callback")

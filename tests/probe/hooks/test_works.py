@@ -136,6 +136,21 @@ for asynchronous in (False, True):
         manager.wait()
 print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)
 > [6, 72, 72] 4.0 0 0
+
+== change of the dimension by which a DTensor is sharded is one all-to-all, and a wrong call gets the error of torch
+import logging
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, _collective_utils, distribute_tensor
+logging.disable()  # torch warns that gloo gathers instead
+warnings.simplefilter("ignore")
+sharded = distribute_tensor(torch.ones(4, 2), init_device_mesh("cpu", (2,)), [Shard(0)])
+print(sharded.redistribute(placements=[Shard(1)]).to_local().shape, counts("all_to_all"))
+> torch.Size([4, 1]) [1, 16, 16]
+try:
+    _collective_utils.shard_dim_alltoall(torch.ones(2, 2), 0, 1, "no mesh", 0)
+except AttributeError as error:
+    print("device_type" in str(error), timeline._in_op)
+> True False
 """
 
 

@@ -89,15 +89,14 @@ class _Backward:
         # The C edge counts for itself during a pass that it measures; then this call is one of a checkpoint.
         self.is_outermost = not _groups and not simple_reducer.is_measuring() and timeline.acts_for_rank()
         self.hooks: list[Any] = []
-        if self.is_outermost:
-            _groups.extend(groups_of_reducers())
         compiled = sys.modules.get("torch._dynamo.compiled_autograd")
-        if getattr(compiled, "compiled_autograd_enabled", False):
-            return  # it would compile this hook into the graph
-        for root in roots:
-            node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
-            if node is not None:
-                self.hooks.append(node.register_prehook(self._on_begin))
+        if not getattr(compiled, "compiled_autograd_enabled", False):  # it would compile these hooks into the graph
+            for root in roots:
+                node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
+                if node is not None:
+                    self.hooks.append(node.register_prehook(self._on_begin))
+        if self.is_outermost:  # last: if a root cannot be read, no pass is open
+            _groups.extend(groups_of_reducers())
 
     def _on_begin(self, _: Any) -> None:
         if not self.is_queued:
