@@ -115,6 +115,7 @@ class _Backward:
         self.timeline.overhead_ns += monotonic_ns() - begin
 
     def end(self) -> None:
+        """Leave the wait, and count what the modules reduced; called once the engine has returned or raised."""
         for hook in self.hooks:
             hook.remove()
         if self.is_waiting:
