@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import zmon
 from tests.probe.hooks import ddp_settled
-from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, net, small, train
+from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, error_of, fail, net, small, train
 from zmon import probe
 from zmon.probe.hooks import ddp, reducer
 
@@ -125,31 +125,16 @@ def unreadable_root():
     """A root that zmon cannot read costs the counts of its pass, and those of no later one."""
 
     class Root:
-        @property
-        def grad_fn(self):
-            raise ArithmeticError
+        grad_fn = property(fail)
 
     module = small(net())  # noqa: F841 - while it lives, passes are measured
     ddp.wrap_engine(lambda roots: None)([Root()])
 
 
 def raising():
-    def fail():
-        raise ArithmeticError("in a callback")
-
-    def late(_):
-        torch.autograd.Variable._execution_engine.queue_callback(fail)
-
-    errors = []
     first, second = small(net()), small(net())
     y = first(Failing.apply(X.clone().requires_grad_()))
-    z = second(X)
-    z.register_hook(late)
-    for loss in (y.sum(), z.sum()):
-        try:
-            loss.backward()
-        except ArithmeticError as error:
-            errors.append(str(error))
+    errors = [error_of(y.sum()), ddp_settled.error_of_callback(second)]
     return {"errors": errors, "in_op": probe.current._in_op}
 
 

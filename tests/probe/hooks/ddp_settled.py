@@ -13,7 +13,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from tests.probe.hooks.ddp_models import Half, Layers, X, net, small, train
+from tests.probe.hooks.ddp_models import Half, Layers, X, error_of, fail, net, small, train
 from zmon import probe
 from zmon.box import layout
 from zmon.box.reader import BoxReader
@@ -105,18 +105,10 @@ def settled_released():
 
 
 def settled_raising():
-    def fail(_):
-        raise ArithmeticError("in backward")
-
-    errors = []
     module = trained()
     y = module(X.clone().requires_grad_())
-    y.register_hook(fail)
-    try:
-        y.sum().backward()
-    except ArithmeticError as error:
-        errors.append(str(error))
-    return {"errors": errors, "in_op": probe.current._in_op}
+    y.register_hook(lambda _: fail("in backward"))
+    return {"errors": [error_of(y.sum())], "in_op": probe.current._in_op}
 
 
 def settled_reentrant():
@@ -124,20 +116,16 @@ def settled_reentrant():
     train(DDP(Layers()), 6, x=X.clone().requires_grad_())
 
 
-def settled_callback():
-    """A callback of the job raises after the gradients are computed."""
-
-    def fail():
-        raise ArithmeticError("in a callback")
-
-    module = trained()
+def error_of_callback(module):
+    """Run a backward pass in which a callback of the job raises after the gradients are computed."""
     y = module(X)
-    y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(fail))
-    try:
-        y.sum().backward()
-    except ArithmeticError as error:
-        return {"errors": [str(error)], "in_op": probe.current._in_op}
-    return {}
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    y.register_hook(lambda _: queue(lambda: fail("in a callback")))
+    return error_of(y.sum())
+
+
+def settled_callback():
+    return {"errors": [error_of_callback(trained())], "in_op": probe.current._in_op}
 
 
 def settled_threads():
