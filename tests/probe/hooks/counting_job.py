@@ -108,7 +108,8 @@ def main():
     if RANK == 1:
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
         wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
-        extras["peer"] = [watched.now().op, watched.now().num_bytes, watched.groups()[watched.now().group][0]]
+        now = watched.now()
+        extras["peer"] = [now.op, now.num_bytes, watched.groups()[now.group][0]]
         watched.close()
         time.sleep(0.2)
     dist.all_reduce(floats(77))

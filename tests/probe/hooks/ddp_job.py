@@ -20,7 +20,7 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import zmon
 from tests.probe.hooks import ddp_settled
-from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, net, small, train
+from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, error_of, fail, net, small, train
 from zmon import probe
 from zmon.probe.hooks import ddp, reducer
 
@@ -52,8 +52,7 @@ def scenario(name, work):
     assert not ddp._groups  # no backward pass is left open
 
 
-def accumulated():
-    module = small(net())
+def accumulated(module):
     for _ in range(3):
         with module.no_sync():
             train(module, 2)
@@ -94,11 +93,11 @@ def several_roots():
     train(small(net()), loss=lambda y: torch.autograd.backward([leaf, leaf * 2, y.sum(), y.mean()]))
 
 
-def explicit_gradients():
-    module = small(net())
+def explicit_gradients(module):
     y = module(X.requires_grad_())
     torch.autograd.grad(y.sum(), X)
     X.requires_grad_(False)
+    train(module)
 
 
 def second_derivatives():
@@ -122,23 +121,20 @@ def in_two_parts():
     train(small(TwoOutputs()), loss=parts)
 
 
+def unreadable_root():
+    """A root that zmon cannot read costs the counts of its pass, and those of no later one."""
+
+    class Root:
+        grad_fn = property(fail)
+
+    module = small(net())  # noqa: F841 - while it lives, passes are measured
+    ddp.wrap_engine(lambda roots: None)([Root()])
+
+
 def raising():
-    def fail():
-        raise ArithmeticError("in a callback")
-
-    def late(_):
-        torch.autograd.Variable._execution_engine.queue_callback(fail)
-
-    errors = []
     first, second = small(net()), small(net())
     y = first(Failing.apply(X.clone().requires_grad_()))
-    z = second(X)
-    z.register_hook(late)
-    for loss in (y.sum(), z.sum()):
-        try:
-            loss.backward()
-        except ArithmeticError as error:
-            errors.append(str(error))
+    errors = [error_of(y.sum()), ddp_settled.error_of_callback(second)]
     return {"errors": errors, "in_op": probe.current._in_op}
 
 
@@ -169,6 +165,8 @@ def compiled():
 ONE_LINE = {
     "plain": lambda: train(small(net())),
     "buffers": lambda: train(small(net(buffers=True))),
+    "accumulated": lambda: accumulated(small(net())),
+    "settled_accumulated": lambda: accumulated(ddp_settled.trained()),
     "two_types": lambda: train(small(nn.Sequential(net(), nn.Linear(1, 1)).to(torch.float64)), x=X.double()),
     "find_unused": lambda: train(small(Half(), find_unused_parameters=True)),
     "static_graph": lambda: train(small(net(), static_graph=True), 5),
@@ -176,12 +174,16 @@ ONE_LINE = {
     "sub_group": lambda: train(small(net(), process_group=dist.new_group([0, 1]))),
     "checkpointed": lambda: train(small(Layers()), x=X.clone().requires_grad_()),
     "sparse": lambda: train(small(Table()), x=torch.tensor([1, 2 + RANK])),
+    "explicit_gradients": lambda: explicit_gradients(small(net())),
+    "settled_explicit_gradients": lambda: explicit_gradients(ddp_settled.trained()),
     "late_peer": lambda: ddp_settled.wait_for_peer(small(net())),
+    "settled_late_peer": lambda: ddp_settled.wait_for_peer(ddp_settled.trained()),
     "unpickled": lambda: train(pickle.loads(PICKLED)),
     "own_hook": lambda: own_hook(find_unused_parameters=True),
     "own_hook_static_graph": lambda: own_hook(static_graph=True),
     "joined": lambda: joined(small(net(buffers=True), find_unused_parameters=False)),
     "joined_with_unused": lambda: joined(small(net(), find_unused_parameters=True)),
+    "settled_joined": lambda: joined(ddp_settled.trained()),
 }
 results = {}
 COMPILED = []

@@ -72,6 +72,18 @@ class TwoOutputs(nn.Module):
         return self.first(x), self.second(x)
 
 
+def fail(where):
+    raise ArithmeticError(where)
+
+
+def error_of(loss):
+    """Run a backward pass that fails, and return the text of its error."""
+    try:
+        loss.backward()
+    except ArithmeticError as error:
+        return str(error)
+
+
 class Failing(torch.autograd.Function):
     """A function whose backward raises."""
 
@@ -81,4 +93,4 @@ class Failing(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        raise ArithmeticError("in backward")
+        fail("in backward")

@@ -13,12 +13,14 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from tests.probe.hooks.ddp_models import Half, Layers, X, net, small, train
+from tests.probe.hooks.ddp_models import Half, Layers, X, error_of, fail, net, small, train
 from zmon import probe
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.probe import edge
 from zmon.probe.hooks import simple_reducer
+from zmon.probe.hooks.collectives import group_number
+from zmon.probe.hooks.reducer import ALL_REDUCE
 
 RANK = int(os.environ["RANK"])
 
@@ -27,15 +29,15 @@ def wait_for_peer(module):
     """Let rank 1 begin its backward pass 0.3 s after rank 0 waits in its own."""
     y = module(X)
     if RANK == 1:
+        last = probe.current.sequence(ALL_REDUCE, group_number(module.process_group))  # rank 0 may still be in it
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
         deadline = time.monotonic() + 10
-        while watched.now().op != "all_reduce" and time.monotonic() < deadline:
+        while (now := watched.now()).sequence <= last and time.monotonic() < deadline:
             time.sleep(0.005)
-        collective = [watched.now().op, watched.now().num_bytes]
         watched.close()
         time.sleep(0.3)
     y.sum().backward()
-    return {"peer": collective} if RANK == 1 else {}
+    return {"peer": [now.op, now.num_bytes]} if RANK == 1 else {}
 
 
 def trained(steps=4, **options):
@@ -66,24 +68,8 @@ def settled_static_graph_with_unused():
     train(module, 2)
 
 
-def settled_accumulated():
-    module = trained()
-    for _ in range(3):
-        with module.no_sync():
-            train(module, 2)
-        train(module, 1)
-
-
 def settled_checkpointed():
     train(small(Layers()), 6, x=X.clone().requires_grad_())
-
-
-def settled_explicit_gradients():
-    module = trained()
-    y = module(X.requires_grad_())
-    torch.autograd.grad(y.sum(), X)
-    X.requires_grad_(False)
-    train(module)
 
 
 def settled_hook():
@@ -118,30 +104,11 @@ def settled_released():
     }
 
 
-def settled_joined():
-    module = trained()
-    with module.join():
-        train(module, 3 + 2 * RANK)
-
-
 def settled_raising():
-    def fail(_):
-        raise ArithmeticError("in backward")
-
-    errors = []
     module = trained()
     y = module(X.clone().requires_grad_())
-    y.register_hook(fail)
-    try:
-        y.sum().backward()
-    except ArithmeticError as error:
-        errors.append(str(error))
-    return {"errors": errors, "in_op": probe.current._in_op}
-
-
-def settled_late_peer():
-    module = trained()
-    return wait_for_peer(module)
+    y.register_hook(lambda _: fail("in backward"))
+    return {"errors": [error_of(y.sum())], "in_op": probe.current._in_op}
 
 
 def settled_reentrant():
@@ -149,20 +116,16 @@ def settled_reentrant():
     train(DDP(Layers()), 6, x=X.clone().requires_grad_())
 
 
-def settled_callback():
-    """A callback of the job raises after the gradients are computed."""
-
-    def fail():
-        raise ArithmeticError("in a callback")
-
-    module = trained()
+def error_of_callback(module):
+    """Run a backward pass in which a callback of the job raises after the gradients are computed."""
     y = module(X)
-    y.register_hook(lambda _: torch.autograd.Variable._execution_engine.queue_callback(fail))
-    try:
-        y.sum().backward()
-    except ArithmeticError as error:
-        return {"errors": [str(error)], "in_op": probe.current._in_op}
-    return {}
+    queue = torch.autograd.Variable._execution_engine.queue_callback
+    y.register_hook(lambda _: queue(lambda: fail("in a callback")))
+    return error_of(y.sum())
+
+
+def settled_callback():
+    return {"errors": [error_of_callback(trained())], "in_op": probe.current._in_op}
 
 
 def settled_threads():

@@ -1,16 +1,10 @@
 """Tests of `zmon.attach()`. It prints nothing, and a hook that fails does not harm the job."""
 
-from tests.probe.hooks.scripts import run_script
-
 
 def test_attach_prints_nothing_in_a_healthy_job(start_rank):
     rank = start_rank("import zmon\nassert zmon.attach()\nwith zmon.step():\n    pass\n")
     assert rank.wait(10) == 0
     assert rank.output == ""
-
-
-def test_memory_of_the_device_is_unknown_without_a_gpu(start_rank):
-    assert run_script(start_rank, "print(timeline.ledger.memory_reader())") == ["None"]
 
 
 def test_rank_that_exits_right_after_attach_ends(start_rank):
@@ -32,20 +26,3 @@ def test_hook_that_fails_is_reported_and_the_others_are_installed(start_rank):
     assert rank.wait() == 0
     assert "zmon: cannot install the hook 'device' in this job: ZeroDivisionError" in rank.output
     assert "True True True" in rank.output
-
-
-def test_backend_and_group_names_are_known_after_process_groups_are_made(start_rank):
-    script = """
-import torch.distributed as dist
-for number in range(2):
-    store = f"file://{os.path.dirname(sys.argv[0])}/store{number}"
-    dist.init_process_group("gloo", init_method=store, rank=0, world_size=1)
-    other = dist.new_group([0])
-    dist.all_reduce(torch.ones(1))
-    dist.all_reduce(torch.ones(1), group=other)
-    dist.destroy_process_group()
-names = [name for name, _ in timeline.group.__self__._groups]
-box = bytes(timeline.box.view)  # a reader would drop the rank's lock of the file when it closes it
-print(len(names), len(names) == len(set(names)), b"gloo" in box, timeline.ledger.dropped)
-"""
-    assert run_script(start_rank, script) == ["2 True True 0"]

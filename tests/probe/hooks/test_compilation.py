@@ -5,13 +5,14 @@ import pytest
 from tests.probe.hooks.scripts import cases
 
 COMPILE = """
-def compile_now():
+def compile_now(reset=True):
     # Compile and call a new function; return the activity during the compilation, and the activity after the call.
     activities = []
     def backend(graph, inputs):
         activities.append(activity())
         return graph.forward
-    torch._dynamo.reset()  # this also removes all callbacks that were registered with torch
+    if reset:
+        torch._dynamo.reset()  # this also removes all callbacks that were registered with torch
     torch.compile(lambda x: 2 * x, backend=backend)(batch)
     return *activities, activity()
 """
@@ -36,12 +37,7 @@ print(activity())
 
 == first compilation of a rank that trains is recognized without a reset of the compiler
 train()
-activities = []
-def backend(graph, inputs):
-    activities.append(activity())
-    return graph.forward
-torch.compile(lambda x: 2 * x, backend=backend)(batch)
-print(*activities, activity())
+print(*compile_now(reset=False))
 > compile train
 
 == compilation that fails returns to training

@@ -19,7 +19,7 @@ EXACT = (
     "settled_threads", "settled_groups", "compiled",
 )  # fmt: skip
 BYTES_UNKNOWN = ("sparse", "in_two_parts")  # only the counts equal those of the flight recorder
-NOT_EXACT = (*BYTES_UNKNOWN, "settled_unseen", "compiling")
+NOT_EXACT = (*BYTES_UNKNOWN, "settled_unseen", "unreadable_root", "compiling")
 GRADIENT_BYTES = sum(parameter.nbytes for parameter in net().parameters())  # of the module in most scenarios
 
 
@@ -76,6 +76,10 @@ def test_unseen_collectives_between_passes_are_not_counted_as_reductions(ranks):
         measured, _ = measured_counts(scenario)["all_reduce"]
         recorded, _ = scenario.recorded["all_reduce"]
         assert measured == recorded - scenario.unseen
+
+
+def test_pass_whose_root_cannot_be_read_is_dropped(ranks):
+    assert [rank["unreadable_root"].dropped for rank in ranks] == [1, 1]
 
 
 def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):

@@ -2,7 +2,12 @@
 
 import torch
 
+from tests.probe.hooks.scripts import run_script
 from zmon.probe.hooks.device import read_memory
+
+
+def test_memory_is_unknown_without_a_gpu(start_rank):
+    assert run_script(start_rank, "print(timeline.ledger.memory_reader())") == ["None"]
 
 
 def test_memory_is_unknown_with_an_allocator_that_does_not_count(monkeypatch):

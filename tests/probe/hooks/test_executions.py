@@ -33,6 +33,7 @@ def run(code, **variables):
             "del os.environ['PYTHONPATH']; os.execvp(sys.executable, command)", AUTOLOAD, marks=pytest.mark.slow
         ),
         ("os.execve(sys.executable, command, {'PYTHONPATH': '/job'})", f"{AUTOLOAD}:/job"),
+        ("os.execve(sys.executable, command, {'PYTHONPATH': b'/job'})", f"{AUTOLOAD}:/job"),
         pytest.param("os.execle(sys.executable, *command, {})", AUTOLOAD, marks=pytest.mark.slow),
     ],
 )

@@ -7,9 +7,9 @@ from tests.probe.hooks.scripts import cases
 LOOP = """
 from torch.utils.data import DataLoader
 from zmon.probe.hooks import forward
-def sources():
+def samples():
     # Return the source of the samples, and their number so far.
-    return timeline.ledger.samples.source, timeline.ledger._amounts[0]
+    return timeline.ledger.samples.source, timeline.ledger._amounts[layout.SAMPLES]
 class Notes(nn.Module):
     # The last layer, which notes the phase in which it is called.
     def forward(self, x):
@@ -66,7 +66,7 @@ for _ in range(2):
         optimizer.zero_grad()
         model(loaded).sum().backward()
         optimizer.step()
-print(set(phases), forward._searches, *sources(), steps())
+print(set(phases), forward._searches, *samples(), steps())
 > {'forward'} 0 loader 20 6
 
 == samples of a loader count in a job that marks its phases
@@ -76,7 +76,7 @@ for loaded in DataLoader(torch.ones(10, 2), 4):
     optimizer.step()
 in_box = [probe._identity.samples_source]
 zmon.work(samples=3)
-print(*sources(), *in_box, probe._identity.samples_source)
+print(*samples(), *in_box, probe._identity.samples_source)
 > declared 10 loader declared
 
 == evaluation checkpointing and frozen models are not forward
@@ -87,7 +87,7 @@ model[2] = nn.Identity()
 model.forward = lambda x: inner(checkpoint(model[1], model[0](x), use_reentrant=False))
 for _ in range(4):
     train()
-print(phases, *sources())
+print(phases, *samples())
 > ['other', 'other', 'forward', 'forward'] model 8
 phases.clear()
 model.eval()
@@ -102,22 +102,32 @@ train()
 print(phases, activity(), forward._searches)
 > ['forward'] train 1
 
+== model at the address of another one that is gone is watched
+short_lived = nn.Linear(2, 1)
+for _ in range(3):
+    short_lived(batch).sum().backward()
+address = id(short_lived)
+print(len(short_lived._forward_pre_hooks))
+> 1
+del short_lived
+later = next(module for module in [nn.Linear(2, 1) for _ in range(100)] if id(module) == address)
+for _ in range(3):
+    later(batch).sum().backward()
+print(len(later._forward_pre_hooks))
+> 1
+
 == compiled models are not compiled again by the hook
 import torch._dynamo
 torch._dynamo.config.error_on_recompile = True
 whole = torch.compile(model, backend="eager")
 loss = torch.compile(lambda x: model(x).sum(), backend="eager", fullgraph=True)
 for call in (model, whole, loss):
-    for _ in range(4):
-        call(batch).sum().backward()
-        optimizer.step()
+    for _ in range(4): train(call)
 torch._dynamo.config.error_on_recompile = False
 loss(torch.ones(7, 2)).backward()
 in_place = nn.Linear(2, 1)
 in_place.compile(backend="eager")
-for _ in range(4):
-    in_place(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train(in_place)
 print(dict(torch._dynamo.utils.counters["graph_break"]), in_place._forward_pre_hooks, timeline.ledger.dropped)
 > {} OrderedDict() 0
 
@@ -137,9 +147,7 @@ print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timelin
 == export of a model with a hook keeps its dynamic size
 small = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 optimizer = torch.optim.SGD(small.parameters(), 0.1)
-for _ in range(4):
-    small(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train(small)
 calls = timeline.ledger.samples._calls
 sizes = ({0: torch.export.Dim("b")},)
 exported = torch.export.export(small, (batch,), dynamic_shapes=sizes, strict=False)
@@ -157,7 +165,7 @@ for _ in range(5):
     engine.backward(loss)
     after.append(phase())
     engine.step()
-print(phases, after, len(forward._hooks), forward._searches, *sources())
+print(phases, after, len(forward._hooks), forward._searches, *samples())
 > ['other', 'other', 'forward', 'forward', 'forward'] ['other', 'other', 'other', 'other', 'other'] 1 1 model 12
 print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
 > 0 5 True
@@ -173,17 +181,15 @@ print(phases, [type(m).__name__ for m in engine.modules() if m._forward_pre_hook
 pipeline, batches = Pipeline(model), iter([batch] * 9)
 for _ in range(8):
     pipeline.progress(batches)
-print(phases, *sources(), steps())
+print(phases, *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward', 'forward', 'forward'] model 24 8
 """
 
 CASES_WITH_DDP = """
 == call of DDP is the forward phase without a hook on the module
-for _ in range(5):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(5): train()
 model(batch)
-print(phases, len(model._forward_pre_hooks), *sources(), steps())
+print(phases, len(model._forward_pre_hooks), *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward'] 0 model 12 5
 inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
 forward.disarm()
@@ -191,9 +197,7 @@ print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropp
 > True True 0
 
 == wrapper of the job around DDP stays
-for _ in range(3):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(3): train()
 watched = DistributedDataParallel.forward
 def own(self, *args, **kwargs):
     return watched(self, *args, **kwargs)
@@ -211,7 +215,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(5):
     model(x=batch).sum().backward()
     optimizer.step()
-print(*sources(), steps(), timeline.ledger.dropped)
+print(*samples(), steps(), timeline.ledger.dropped)
 > model 12 5 0
 
 == compiled step has no more graph breaks than without zmon
@@ -226,9 +230,7 @@ def graph_breaks():
     for _ in range(3):
         loss(batch).backward()
     return sum(torch._dynamo.utils.counters["graph_break"].values())
-for _ in range(4):
-    model(batch).sum().backward()
-    optimizer.step()
+for _ in range(4): train()
 assert DistributedDataParallel.forward is not plain
 watched = graph_breaks()
 forward.disarm()

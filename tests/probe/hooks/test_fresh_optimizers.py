@@ -7,11 +7,16 @@ from tests.probe.hooks.scripts import run_script
 MAKE = "make = lambda parameters: torch.optim.SGD(parameters, 0.1)"
 # The object refers to itself, so only a garbage collection ends it; automatic ones are off.
 CYCLE = """
-        gc.disable()
-        def make(parameters):
-            made = torch.optim.SGD(parameters, 0.1)
-            made.itself = made
-            return made
+gc.disable()
+def make(parameters):
+    made = torch.optim.SGD(parameters, 0.1)
+    made.itself = made
+    return made
+"""
+NUM_REMEMBERED = """
+from zmon.probe.hooks.steps import _fresh, _rounds
+def num_remembered():
+    return len([*_rounds._order, *_rounds._joined, *_fresh._known])
 """
 # What a job does with each batch: two optimizers of two models, or two updates of the copy of a model for one task.
 TWO = "first, second = make({}.parameters()), make({}.parameters()); first.step(); second.step()"
@@ -31,13 +36,13 @@ JOBS = {
 @pytest.mark.parametrize(("make", "update", "num_steps"), JOBS.values(), ids=JOBS)
 def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, num_steps):
     script = f"""
-        {make.strip()}
-        from zmon.probe.hooks.steps import _fresh, _rounds
-        twin = copy.deepcopy(model)
-        for _ in range(20):
-            {update}
-        print(steps(), len([*_rounds._order, *_rounds._joined, *_fresh._known]))
-    """
+{NUM_REMEMBERED}
+{make}
+twin = copy.deepcopy(model)
+for _ in range(20):
+    {update}
+print(steps(), num_remembered())
+"""
     counted, remembered = map(int, run_script(start_rank, script)[0].split())
     assert num_steps - 2 <= counted <= num_steps  # the first objects replace none
     assert remembered < 10
@@ -46,12 +51,12 @@ def test_new_objects_count_as_the_same_optimizers(start_rank, make, update, num_
 def test_optimizers_that_no_new_object_replaces_are_forgotten(start_rank):
     """A job makes 1,500 of them, each for other parameters."""
     script = f"""
-        {CYCLE.strip()}
-        from zmon.probe.hooks.steps import _fresh, _rounds
-        for number in range(1500):
-            make([torch.nn.Parameter(torch.zeros(2))]).step()
-            if number % 100 == 0:
-                gc.collect()
-        print(len([*_rounds._order, *_rounds._joined, *_fresh._known]))
-    """
+{NUM_REMEMBERED}
+{CYCLE}
+for number in range(1500):
+    make([nn.Parameter(torch.zeros(2))]).step()
+    if number % 100 == 0:
+        gc.collect()
+print(num_remembered())
+"""
     assert int(run_script(start_rank, script)[0]) < 1100

@@ -10,6 +10,7 @@ from tests.probe.hooks.scripts import cases
 
 START = """
 import traceback, types
+import torch.distributed as dist
 from zmon.box.reader import BoxReader
 from zmon.probe.hooks import runners
 
@@ -49,6 +50,9 @@ older = types.SimpleNamespace(RunnerThread=RunnerThread, StartTraceback=StartTra
 for _ in range(2):  # a module that is imported again must not be wrapped twice
     runners._watch_ray(newer)
     runners._watch_older_ray(older)
+
+def join(name):
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
 
 def fails():
     train()
@@ -101,12 +105,10 @@ print(words()[0], activity())
 
 == process that joins again has more to do
 newer.ThreadRunner().run(fails)
-import torch.distributed as dist
-dist.init_process_group("gloo", init_method="file://" + sys.argv[0] + ".store", rank=0, world_size=1)
+join("again")
 print(words(), activity())
 > ['fails']
 > None train
-
 """
 
 RESTS = """
@@ -147,9 +149,6 @@ print(name, activity())
 > post_run_cell done
 
 == rank rests once it has left its default group, and until it joins again
-import torch.distributed as dist
-def join(name):
-    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
 join("first")
 train()
 dist.destroy_process_group(dist.new_group([0]))
@@ -172,7 +171,6 @@ print(activity())
 > train
 
 == rank that joins again initializes while it waits for the others, and after a join that failed
-import torch.distributed as dist
 def meet(url, **_):  # instead of the wait for the other ranks
     print("waits:", activity())
     if "fails" in url:
@@ -199,12 +197,12 @@ print(activity())
 > train
 
 == script that leaves its group because it fails does not rest, and a worker of a pool does
-import multiprocessing, torch.distributed as dist
+import multiprocessing
 for name in ("SpawnPoolWorker-1", "SpawnPoolWorker-2", "MainProcess"):
     multiprocessing.current_process().name = name
     try:
         try:
-            dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
+            join(name)
             joined = activity()
             train()
             raise ValueError

@@ -6,6 +6,15 @@ import pytest
 
 from tests.probe.hooks.scripts import cases
 
+START = """
+class Failing(torch.optim.SGD):
+    fails = True
+    def step(self, closure=None):
+        if self.fails:
+            raise RuntimeError("out of memory")
+        super().step(closure)
+"""
+
 CASES = """
 == update is a step, after any number of batches, but not in another marked activity
 with zmon.activity("init"):
@@ -39,13 +48,9 @@ print(steps(), len(calls) > 3, set(phases))
 > 3 True {'optimizer'}
 
 == update that raises is not a step
-class Failing(torch.optim.SGD):
-    def step(self, closure=None):
-        if fails:
-            raise RuntimeError("out of memory")
-        super().step(closure)
-optimizer, fails = Failing(model.parameters(), 0.1), False
+optimizer = Failing(model.parameters(), 0.1)
 for fails in (False, True, False):
+    optimizer.fails = fails
     try:
         train()
     except RuntimeError:
@@ -140,12 +145,6 @@ print(steps(), phase())
 > 10 other
 
 == steps continue after a nested optimizer failed
-class Failing(torch.optim.SGD):
-    fails = True
-    def step(self, closure=None):
-        if self.fails:
-            raise RuntimeError("no")
-        return super().step(closure)
 failing = Failing(model.parameters(), 0.1)
 try:
     failing.step()
@@ -273,7 +272,7 @@ print(steps())
 
 == update in another thread while the rank is in a collective does not take over
 train()
-assert timeline.enter_op(0, 0, 8, 8)
+assert timeline.enter_op(0, 0, 8, 8)  # the first op in the first group, with 8 bytes in each direction
 in_thread(train)
 print(steps(), timeline.acts_for_rank())
 timeline.leave_op()
@@ -284,11 +283,11 @@ print(steps())
 """
 
 
-@pytest.mark.parametrize("case", cases(CASES))
+@pytest.mark.parametrize("case", cases(CASES, START))
 def test_steps(start_rank, case):
     case.check(start_rank)
 
 
-@pytest.mark.parametrize("case", [case for case in cases(CASES) if "thread" in case.id])
+@pytest.mark.parametrize("case", [case for case in cases(CASES, START) if "thread" in case.id])
 def test_threads_that_train_are_the_same_in_the_python_edge(start_rank, case):
     case.check(functools.partial(start_rank, ZMON_EDGE="python"))

@@ -18,9 +18,10 @@ WAYS = {
 
 def test_wait_is_exposed_and_time_in_flight_is_counted_once_in_each_way_to_wait(start_rank):
     script = f"""
-times, n = timeline.ledger.times, OPS.index("all_reduce")
+def times():
+    return [timeline.ledger.times[first + OPS.index("all_reduce")] for first in (layout.EXPOSED, layout.INFLIGHT)]
 for way in {[*WAYS.values()]!r}:
-    before = times[len(PHASES) + n], times[len(PHASES) + len(OPS) + n]
+    before = times()
     with zmon.step():
         dist.barrier()
         tensor = torch.ones(1000)
@@ -32,8 +33,7 @@ for way in {[*WAYS.values()]!r}:
         assert tensor[0] == 2
     work = future = None
     gc.collect()
-    exposed, in_flight = times[len(PHASES) + n] - before[0], times[len(PHASES) + len(OPS) + n] - before[1]
-    print(exposed / 1e9, in_flight / 1e9, works.num_flights())
+    print(*((after - ns) / 1e9 for after, ns in zip(times(), before)), works.num_flights())
 print(counts("all_reduce")[0])
 """
     (*early, count), (*late, _) = run_script(start_rank, script, joined=True, num_ranks=2)
@@ -136,6 +136,21 @@ for asynchronous in (False, True):
         manager.wait()
 print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)
 > [6, 72, 72] 4.0 0 0
+
+== change of the dimension by which a DTensor is sharded is one all-to-all, and a wrong call gets the error of torch
+import logging
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import Shard, _collective_utils, distribute_tensor
+logging.disable()  # torch warns that gloo gathers instead
+warnings.simplefilter("ignore")
+sharded = distribute_tensor(torch.ones(4, 2), init_device_mesh("cpu", (2,)), [Shard(0)])
+print(sharded.redistribute(placements=[Shard(1)]).to_local().shape, counts("all_to_all"))
+> torch.Size([4, 1]) [1, 16, 16]
+try:
+    _collective_utils.shard_dim_alltoall(torch.ones(2, 2), 0, 1, "no mesh", 0)
+except AttributeError as error:
+    print("device_type" in str(error), timeline._in_op)
+> True False
 """
 
 

@@ -5,61 +5,66 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.probe.hooks.scripts import cases
 from zmon.probe.hooks.world import collective_timeout
 
-SCRIPT = """
-    import datetime
-    import torch.distributed as dist, zmon
-    from zmon import probe
-    zmon.attach()
-    def label():
-        print(probe._identity.labels.get("collective_timeout_seconds"))
-    def join(name, **timeout):
-        dist.init_process_group("gloo", init_method=f"file://FOLDER/{name}", rank=0, world_size=1, **timeout)
-        label()
-        dist.destroy_process_group()
-    label()
-    join("default")
-    join("set", timeout=datetime.timedelta(seconds=77.5))
+JOIN = """
+import torch.distributed as dist
+def join(name, **timeout):
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1, **timeout)
+def label(name):
+    return probe._identity.labels.get(name)
 """
 
+SCRIPTS = """
+== timeout of the process group is a label
+import datetime
+print(label("collective_timeout_seconds"))
+> None
+join("default")
+print(label("collective_timeout_seconds"))
+> 1800
+dist.destroy_process_group()
+join("set", timeout=datetime.timedelta(seconds=77.5))
+print(label("collective_timeout_seconds"))
+> 77.5
 
-def test_rank_has_the_timeout_of_its_process_group_as_a_label(start_rank, tmp_path):
-    rank = start_rank(SCRIPT.replace("FOLDER", str(tmp_path)))
-    assert rank.wait() == 0
-    assert rank.output.split() == ["None", "1800", "77.5"]
+== rank that joins again counts its collectives from 0, and notes its steps before
+from zmon.probe.rank import OP_NUMBER
+def run(number):
+    for _ in range(number):
+        with zmon.step():
+            dist.all_reduce(torch.ones(1))
+def noted():
+    return label("steps_before_join"), timeline.sequence(OP_NUMBER["all_reduce"], 0)
+join("first")
+run(5)
+print(*noted())
+> None 5
+dist.destroy_process_group()
+print(*noted())  # it keeps its counts, which show afterwards who waited for whom
+> None 5
+join("second")
+run(2)
+print(*noted())
+> 5 2
 
-
-HEALS = """
-    import torch, torch.distributed as dist, zmon
-    from zmon import probe
-    zmon.attach()
-    def join(name):
-        dist.init_process_group("gloo", init_method=f"file://FOLDER/{name}", rank=0, world_size=1)
-    def train(number):
-        for _ in range(number):
-            with zmon.step():
-                dist.all_reduce(torch.ones(1))
-    def note():
-        print(probe._identity.labels.get("steps_before_join"), probe.current.sequence(ALL_REDUCE, 0))
-    from zmon.probe.rank import OP_NUMBER
-    ALL_REDUCE = OP_NUMBER["all_reduce"]
-    join("first")
-    train(5)
-    note()
+== backend and names of the last groups are known
+for name in ("first", "second"):
+    join(name)
+    other = dist.new_group([0])
+    dist.all_reduce(torch.ones(1))
+    dist.all_reduce(torch.ones(1), group=other)
     dist.destroy_process_group()
-    note()
-    join("second")
-    train(2)
-    note()
+names = [name for name, _ in timeline.group.__self__._groups]
+print(len(names), len(set(names)), probe._identity.backend, timeline.ledger.dropped)
+> 2 2 gloo 0
 """
 
 
-def test_rank_that_joins_again_counts_its_collectives_from_0_and_notes_its_steps_before(start_rank, tmp_path):
-    """A rank that has left its groups keeps its counts, which show afterwards who waited for whom."""
-    rank = start_rank(HEALS.replace("FOLDER", str(tmp_path)))
-    assert rank.wait() == 0
-    assert rank.output.splitlines() == ["None 5", "None 5", "5 2"]
+@pytest.mark.parametrize("case", cases(SCRIPTS, JOIN))
+def test_rank_that_joins_a_process_group(start_rank, case):
+    case.check(start_rank)
 
 
 JOINS = """

@@ -39,8 +39,7 @@ def attach(job_id: str | None = None, labels: dict[str, str] | None = None, role
         import torch  # noqa: F401 - without torch a job has steps and phases, but no collectives
     except ImportError:
         return True
-    _install(HOOKS)
-    _install(AT_RANK)
+    _install((*HOOKS, *AT_RANK))
     return True
 
 
@@ -59,13 +58,11 @@ def watch() -> None:
 
 def _on_attach(hooks: Sequence[str]) -> None:
     note_watched()
-    # Children of a rank are not ranks; those of a wrapper that needs no torch may be. A process that is its whole job
-    # may have tried the model, and start the ranks that train it.
-    if probe.is_whole_job():
+    if probe.is_whole_job():  # it may have tried the model, and start the ranks that train it
         mark_environment()
-    else:
+    else:  # children of a rank are not ranks
         restore_environment()
-    _install((*hooks, *AT_RANK, "executions"))
+    _install((*hooks, *AT_RANK, "executions"))  # an exec would lose the hook of `zmon run`
 
 
 def _install(names: Sequence[str]) -> None:

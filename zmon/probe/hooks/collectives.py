@@ -28,9 +28,9 @@ from zmon.probe.rank import OP_NUMBER, RankTimeline
 # Deprecated names that call the new one. Only the new one is wrapped, so that a call counts once.
 _RENAMED = {"all_gather_into_tensor": "all_gather_single", "reduce_scatter_tensor": "reduce_scatter_single"}
 
-issued: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
+issued_calls: Counter[str] = Counter()  # counted calls by group, to compare with the group's own sequence number
 _groups: dict[int, tuple[int, str]] = {}  # number in the box and name, by id of the group (None: default group)
-fronts.connect(groups=_groups, issued_calls=issued)
+fronts.connect(groups=_groups, issued_calls=issued_calls)
 
 
 def install() -> None:
@@ -66,19 +66,19 @@ _POINT_TO_POINT = {  # methods of the process group, which isend, irecv and batc
 
 def group_number(group: Any) -> int:
     """Return the number of a process group in the box of this rank."""
-    numbered = _groups.get(id(group)) or _numbered_group(group)
-    return numbered[0] if numbered else layout.NONE
+    number, _ = _groups.get(id(group)) or _number_group(group) or (layout.NONE, "")
+    return number
 
 
-def _numbered_group(group: Any) -> tuple[int, str] | None:
-    """Return number and name of a process group; None if this rank is not in it."""
+def _number_group(group: Any) -> tuple[int, str] | None:
+    """Give a process group its number. Return its number and name, or None if this rank is not in it."""
     timeline = probe.current
     if timeline is None or group is dist.GroupMember.NON_GROUP_MEMBER:
         return None
     process_group = group or dist.group.WORLD
     name = process_group.group_name
-    _groups[id(group)] = numbered = timeline.group(name, process_group.size()), name
-    return numbered
+    _groups[id(group)] = number_and_name = timeline.group(name, process_group.size()), name
+    return number_and_name
 
 
 def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[..., Call]) -> Callable[..., Any]:
@@ -91,21 +91,22 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
         if timeline is None or is_compiling():
             return original(*args, **kwargs)  # traced and not run: the compiler replaces it by its own collective
         begin = monotonic_ns()
-        entered, numbered = False, None
+        entered, number, name = False, layout.NONE, ""
         try:
             sent, received, group, is_async = describe(*args, **kwargs)
             is_async = bool(is_async)  # here, where it may raise
-            numbered = _groups.get(id(group)) or _numbered_group(group)
+            numbered = _groups.get(id(group)) or _number_group(group)
             if numbered:  # else the rank is not in the group, and torch does nothing either
-                entered = timeline.enter_op(op, numbered[0], sent, received) or timeline.enter_op_elsewhere(
-                    op, numbered[0], sent, received
+                number, name = numbered
+                entered = timeline.enter_op(op, number, sent, received) or timeline.enter_op_elsewhere(
+                    op, number, sent, received
                 )
         except Exception:
             timeline.ledger.dropped += 1  # exported; if the call is wrong, torch itself raises the error
         timeline.overhead_ns += monotonic_ns() - begin
-        if not entered or numbered is None:
+        if not entered:
             return original(*args, **kwargs)
-        issued[numbered[1]] += 1
+        issued_calls[name] += 1
         work = None
         try:
             work = original(*args, **kwargs)
@@ -114,7 +115,7 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
             timeline.leave_op(None, is_async)
             if is_async and work is not None:
                 issue = begin if timeline.device is None else timeline.device.mark()
-                works.watch(work, op, numbered[0], sent + received, issue)
+                works.watch(work, op, number, sent + received, issue)
             timeline.overhead_ns += monotonic_ns() - end
         return work
 
@@ -125,17 +126,17 @@ def _wrap_collective(original: Callable[..., Any], op: int, describe: Callable[.
 
 def enter(timeline: RankTimeline, op: int, group: Any, sent: int, received: int) -> bool:
     """Enter a collective, in any thread; return False if it is part of another and must not be left."""
-    numbered = _groups.get(id(group)) or _numbered_group(group)
+    numbered = _groups.get(id(group)) or _number_group(group)
     if not numbered:
         return False
     number, name = numbered
     entered = timeline.enter_op(op, number, sent, received) or timeline.enter_op_elsewhere(op, number, sent, received)
     if entered:
-        issued[name] += 1
+        issued_calls[name] += 1
     return entered
 
 
 def forget_groups() -> None:
     """Forget all process groups, because they have changed."""
     _groups.clear()
-    issued.clear()
+    issued_calls.clear()

@@ -7,12 +7,11 @@ The compiler waits for its worker processes within this time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from zmon import probe
 from zmon.probe.hooks.later import when_imported
-from zmon.probe.hooks.replacing import wrapper_of
+from zmon.probe.hooks.replacing import with_call_before
 from zmon.probe.rank import COMPILE, DONE, OTHER, TRAIN
 
 num_compilations = 0  # of this process so far
@@ -27,17 +26,8 @@ def install() -> None:
 def _wrap_callbacks(callback: Any) -> None:
     handler = callback.CompilationCallbackHandler
     if not hasattr(handler.run_start_callbacks, "__zmon__"):
-        handler.run_start_callbacks = _wrap(handler.run_start_callbacks, _on_start)
-        handler.run_end_callbacks = _wrap(handler.run_end_callbacks, _on_end)
-
-
-def _wrap(original: Callable[..., Any], before: Callable[[], None]) -> Callable[..., Any]:
-    @wrapper_of(original)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        before()
-        return original(*args, **kwargs)
-
-    return run
+        handler.run_start_callbacks = with_call_before(handler.run_start_callbacks, _on_start)
+        handler.run_end_callbacks = with_call_before(handler.run_end_callbacks, _on_end)
 
 
 @probe.guarded

@@ -59,14 +59,14 @@ def hook_after(begin: Hook, end: Hook) -> Callable[..., None]:
 
 
 def _hook_into_graph(context: Any, begin: Hook, end: Hook) -> bool:
-    """Call the hooks each time that the traced graph runs; return False if the graph has no operation."""
+    """Call the hooks each time that the traced graph runs; return False if it has no operation and can be broken."""
     try:
         code = context._ComptimeContext__tx
         if any(node.op.startswith("call_") for node in code.output.graph.nodes):
             variable = context.get_local("optimizer")._ComptimeVar__variable.realize()
             _call_with_graph(code.output, weakref.ref(variable.value), begin, end)
             return True
-        return bool(code.one_graph)  # without gradients there is no update
+        return bool(code.one_graph)  # a graph without operations that must not be broken makes no update
     except Exception as error:
         probe.complain(f"cannot count the updates of a compiled optimizer: {error!r}")
         return True

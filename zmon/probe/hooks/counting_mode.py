@@ -48,7 +48,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         self.launches = _Calls(_class_of("triton.runtime.jit", "JITFunction"), "run")  # kernels that no operator calls
         self._threads = _Calls(threading.Thread, "start")  # torch.nn.DataParallel computes in threads of its own
         self._counter = OperationCounter()
-        self._thread, self._begin, self._ns = get_ident(), perf_counter_ns(), 0
+        self._thread, self._began_ns, self._step_ns = get_ident(), perf_counter_ns(), 0
         self._active, self._has_failed = True, False
 
     def begin(self) -> None:
@@ -56,7 +56,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
 
     def end(self) -> None:
         self._active = False
-        self._ns = perf_counter_ns() - self._begin
+        self._step_ns = perf_counter_ns() - self._began_ns
         for calls in (self.replays, self.launches, self._threads):
             calls.end()
         self.is_whole = self._is_innermost() and not self._has_failed and not self._threads.number
@@ -72,7 +72,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         return get_ident() == self._thread and _get_current_dispatch_mode() is self
 
     def operations(self) -> Operations:
-        return self._counter.operations(self._ns)
+        return self._counter.operations(self._step_ns)
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -92,7 +92,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         return result
 
     @probe.guarded
-    def _add(self, func: Any, args: Sequence[Any], elapsed: int) -> None:
+    def _add(self, func: Any, args: Sequence[Any], elapsed_ns: int) -> None:
         is_operator = not isinstance(func, HigherOrderOperator)
         name = func._schema.name if is_operator else f"higher_order::{func.name()}"
         tensors = [argument for argument in args if isinstance(argument, torch.Tensor)]
@@ -102,7 +102,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         if all(tensor.layout is torch.strided and not tensor.is_nested for tensor in tensors):
             shapes = [tuple(argument.shape) if isinstance(argument, torch.Tensor) else () for argument in args]
         dtype = _dtype(name, tensors[0]) if tensors else ""
-        self._counter.add(OperatorCall(name, shapes, dtype, args, elapsed))
+        self._counter.add(OperatorCall(name, shapes, dtype, args, elapsed_ns))
 
 
 class _Calls:

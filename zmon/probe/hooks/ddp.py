@@ -27,8 +27,8 @@ from zmon.probe.hooks.reducer import (  # fmt: skip
     ALL_GATHER,
     ALL_REDUCE,
     BROADCAST,
-    INT,
-    LONG,
+    INT_BYTES,
+    LONG_BYTES,
     Function,
     Group,
     Reducer,
@@ -45,7 +45,7 @@ from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import RankTimeline
 
 _groups: list[Group] = []  # the process groups of the backward that is running
-_rebuild_wrapper: Function | None = None  # of Reducer._rebuild_buckets
+_rebuild_wrapper: Function | None = None  # the wrapper of Reducer._rebuild_buckets
 
 
 def install() -> None:
@@ -89,15 +89,14 @@ class _Backward:
         # The C edge counts for itself during a pass that it measures; then this call is one of a checkpoint.
         self.is_outermost = not _groups and not simple_reducer.is_measuring() and timeline.acts_for_rank()
         self.hooks: list[Any] = []
-        if self.is_outermost:
-            _groups.extend(groups_of_reducers())
         compiled = sys.modules.get("torch._dynamo.compiled_autograd")
-        if getattr(compiled, "compiled_autograd_enabled", False):
-            return  # it would compile this hook into the graph
-        for root in roots:
-            node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
-            if node is not None:
-                self.hooks.append(node.register_prehook(self._on_begin))
+        if not getattr(compiled, "compiled_autograd_enabled", False):  # it would compile these hooks into the graph
+            for root in roots:
+                node = getattr(root, "grad_fn", None) or getattr(root, "node", None)
+                if node is not None:
+                    self.hooks.append(node.register_prehook(self._on_begin))
+        if self.is_outermost:  # last: if a root cannot be read, no pass is open
+            _groups.extend(groups_of_reducers())
 
     def _on_begin(self, _: Any) -> None:
         if not self.is_queued:
@@ -116,6 +115,7 @@ class _Backward:
         self.timeline.overhead_ns += monotonic_ns() - begin
 
     def end(self) -> None:
+        """Leave the wait, and count what the modules reduced; called once the engine has returned or raised."""
         for hook in self.hooks:
             hook.remove()
         if self.is_waiting:
@@ -154,22 +154,22 @@ def wrap_engine(engine: Function) -> Function:
 # Each of these has the signature of the function it wraps, after `timeline` and `original`.
 
 
-def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, sparse: Any, *args: Any) -> None:
-    original(module, parameters, sparse, *args)
-    try_call(_note_reducer, module, parameters, any(sparse))
+def _make_reducer(_: Any, original: Function, module: Any, parameters: Any, are_sparse: Any, *args: Any) -> None:
+    original(module, parameters, are_sparse, *args)
+    try_call(_note_reducer, module, parameters, any(are_sparse))
 
 
-def _note_reducer(module: Any, parameters: Any, sparse: bool) -> None:
+def _note_reducer(module: Any, parameters: Any, is_sparse: bool) -> None:
     _watch_rebuilds()
-    reducers.append(Reducer(module, parameters, sparse))
+    reducers.append(Reducer(module, parameters, is_sparse))
 
 
 def _register_hook(timeline: RankTimeline, original: Function, module: Any, *args: Any, **kwargs: Any) -> None:
     original(module, *args, **kwargs)
-    match = reducer_of(module)
-    if match is not None:
+    reducer = reducer_of(module)
+    if reducer is not None:
         _watch_rebuilds()
-        match[0].described = False
+        reducer.is_described = False
 
 
 def _watch_rebuilds() -> None:
@@ -181,23 +181,22 @@ def _watch_rebuilds() -> None:
 
 def _rebuild_buckets(timeline: RankTimeline, original: Function, cpp_reducer: Any) -> Any:
     """Count the broadcast of a rebuild; the function is called at each forward and rebuilds once."""
-    match = reducer_of(cpp_reducer)
-    if match is None:
+    reducer = reducer_of(cpp_reducer)
+    if reducer is None or (module := reducer.module()) is None:
         return original(cpp_reducer)
-    reducer, module = match
-    if not reducer.described:
+    if not reducer.is_described:
         try_call(reducer.describe, module)
-    if reducer.rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
+    if reducer.is_rebuilt and module.__dict__.get("_has_rebuilt_buckets", True):
         try_call(simple_reducer.offer)
-        if all(other.rebuilt and other.described and not other.owes_rebuild for other in reducers):
+        if all(other.has_final_buckets() for other in reducers):
             dist.Reducer._rebuild_buckets = original  # a module rebuilds once, so this function has nothing more to do
         return original(cpp_reducer)
-    num_bytes = (reducer.num_parameters + 1) * INT
+    num_bytes = (reducer.num_parameters + 1) * INT_BYTES
     with Wait(timeline, BROADCAST, module.process_group, num_bytes) as group:
         rebuilt = original(cpp_reducer)
     if rebuilt and group is not None:
-        reducer.num_buckets, reducer.described = None, False
-        reducer.rebuilt = reducer.owes_rebuild = True
+        reducer.num_buckets, reducer.is_described = None, False
+        reducer.is_rebuilt = reducer.owes_sizes = True
         try_call(lambda: count_broadcast(module.process_group, num_bytes, group.num_hidden()))
     return rebuilt
 
@@ -217,31 +216,32 @@ def _verify_params(
     timeline: RankTimeline, original: Function, process_group: Any, params: Any, logger: Any = None
 ) -> Any:
     """Count two collectives: each rank sends its number of parameters, and rank 0 their sizes and strides."""
-    num_bytes = 2 * LONG * sum(parameter.dim() for parameter in params)
-    with Wait(timeline, ALL_GATHER, process_group, LONG) as group:
+    num_bytes = 2 * LONG_BYTES * sum(parameter.dim() for parameter in params)
+    with Wait(timeline, ALL_GATHER, process_group, LONG_BYTES) as group:
         result = original(process_group, params, logger)
     if group is not None:
-        try_call(count_hidden, ALL_GATHER, process_group, LONG, LONG * process_group.size(), 1)
+        try_call(count_hidden, ALL_GATHER, process_group, LONG_BYTES, LONG_BYTES * process_group.size(), 1)
         try_call(lambda: count_broadcast(process_group, num_bytes, group.num_hidden()))
     return result
 
 
 def _match_buckets(timeline: RankTimeline, original: Function, module: Any) -> Any:
     """Count the reductions of zeros by a rank that has no more data (join)."""
-    match = reducer_of(module)
-    if match is None or module._comm_hooks:  # the collectives in the job's own hook are wrapped
+    reducer = reducer_of(module)
+    if reducer is None or module._comm_hooks:  # the collectives in the job's own hook are wrapped
         return original(module)
-    with Wait(timeline, ALL_REDUCE, module.process_group, 2 * (match[0].num_bytes or 0)) as group:
+    with Wait(timeline, ALL_REDUCE, module.process_group, 2 * reducer.num_bytes) as group:
         original(module)
     if group is not None:
-        group.reducers = [match[0]]
+        group.reducers = [reducer]
         try_call(group.count, timeline, False)
     return None
 
 
 def _match_bitmap(timeline: RankTimeline, original: Function, module: Any) -> None:
+    """Count the exchange of which parameters the other ranks used, by a rank that has no more data (join)."""
     original(module)
-    match = reducer_of(module)
-    if match is not None:
-        num_bytes = match[0].num_parameters * INT
+    reducer = reducer_of(module)
+    if reducer is not None:
+        num_bytes = reducer.num_parameters * INT_BYTES
         try_call(count_hidden, ALL_REDUCE, module.process_group, num_bytes, num_bytes, 1)

@@ -14,7 +14,6 @@ recognized by its name. No other forward in training mode without gradients is: 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,7 +24,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zmon import probe
 from zmon.probe.hooks import forward
-from zmon.probe.hooks.replacing import replace, wrapper_of
+from zmon.probe.hooks.replacing import replace, with_call_before, wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
 # Jobs freeze these layers one by one in the middle of training. A model is never one of them.
@@ -46,9 +45,9 @@ def install() -> None:
     """Wrap Module.train, which `eval` calls too, the compiler of TorchScript, and `update_bn`, once."""
     if not hasattr(nn.Module.train, "__zmon__"):
         nn.Module.train = _wrap_train(nn.Module.train)
-        recursive = torch.jit._recursive  # TorchScript compiles a module with its hooks
-        recursive.create_script_module = _wrap_with_disarm(recursive.create_script_module)
-        replace({swa_utils.update_bn: _wrap_update_bn(swa_utils.update_bn)})
+        recursive = torch.jit._recursive
+        recursive.create_script_module = with_call_before(recursive.create_script_module, _disarm_all)
+        replace({swa_utils.update_bn: with_call_before(swa_utils.update_bn, _on_update_bn)})
 
 
 def disarm() -> None:
@@ -56,6 +55,12 @@ def disarm() -> None:
     _calls.clear()
     while _hooks:
         _hooks.popitem()[1].remove()
+
+
+def _disarm_all() -> None:
+    """Remove the hooks of `forward.py` too, because TorchScript would compile them with the module."""
+    disarm()
+    forward.disarm()
 
 
 def _wrap_train(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -100,26 +105,7 @@ class _Hook:
         _on_forward(model)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return functools.partial, (dict.get, {})  # {}.get(model, arguments) returns the arguments unchanged
-
-
-def _wrap_with_disarm(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        disarm()
-        forward.disarm()
-        return original(*args, **kwargs)
-
-    return call
-
-
-def _wrap_update_bn(original: Callable[..., Any]) -> Callable[..., Any]:
-    @wrapper_of(original)
-    def update_bn(*args: Any, **kwargs: Any) -> Any:
-        _on_update_bn()
-        return original(*args, **kwargs)
-
-    return update_bn
+        return forward.reduce_to_nothing()
 
 
 @probe.guarded

@@ -41,9 +41,9 @@ def install() -> None:
         replace({execv: become, execve: become_in})
 
 
-def hook_variables(env: Mapping[str, str]) -> dict[str, str]:
+def hook_variables(env: Mapping[str, str | bytes]) -> dict[str, str]:
     """Return the variables that a program in this environment needs to be watched."""
-    path = env.get("PYTHONPATH")
-    if path and AUTOLOAD in path.split(os.pathsep):
+    path = os.fsdecode(env.get("PYTHONPATH", ""))
+    if AUTOLOAD in path.split(os.pathsep):
         return {RANK_PID: _NO_PROCESS}
     return {"PYTHONPATH": f"{AUTOLOAD}{os.pathsep}{path}" if path else AUTOLOAD, RANK_PID: _NO_PROCESS}

@@ -32,7 +32,7 @@ from zmon.schema.names import FLOPS_SOURCES
 FIRST_STEP = 4  # the step that is counted: by then the model is compiled, if it is
 LAST_STEP = 8  # if the job evaluates or forks at that time, the next steps are tried up to this one
 MAX_UNCOUNTED_SHARE = 0.05  # of the time of the step; if more is unknown, the count would mislead
-COUNTED = FLOPS_SOURCES[1]
+_, COUNTED = FLOPS_SOURCES
 # Libraries whose matrix products go past the operators of torch, in some of their versions.
 _OUTSIDE = ("flash_attn", "mamba_ssm", "transformer_engine")
 
@@ -120,7 +120,7 @@ def _publish(ledger: Ledger, mode: CountingMode) -> None:
     """Write the count into the box, unless too much of the step is unknown."""
     step: Operations = mode.operations()
     share, names = sum(step.uncounted.values()), ", ".join(list(step.uncounted)[:3])
-    on_gpu = torch.cuda.is_initialized()
+    on_gpu = torch.cuda.is_initialized()  # then the time of a call on the host is no share of the step
     left_out = f"operations that zmon cannot count: {names}" if names else ""
     if names and not on_gpu:
         left_out = f"{share:.1%} of a step is in {left_out}"

@@ -20,6 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
+from torch.utils.hooks import RemovableHandle
 
 from zmon import probe
 from zmon.probe.edge import fronts
@@ -32,12 +33,13 @@ _MAX_SEARCHES = 16  # each one visits all objects of the process once, which tak
 _NUM_LEVELS = 4  # engine, wrapper, the job's own wrapper, model
 _MAX_HOOKS = 64
 
-_hooks: dict[int, Any] = {}  # the hook of each module, by id of the module
+_hooks: dict[int, RemovableHandle] = {}  # the hook of each module, by id of the module
 _plain_forward: Callable[..., Any] | None = None  # of DistributedDataParallel, while its calls are watched
 _front: Callable[..., Any] | None = None  # what is in its place
 _unmarked = 0  # backward passes in a row whose forward pass nothing marked
 _searches = _level = 0
 _marked_by_call = False  # the current phase began with the call of a model
+fronts.connect(tensor_type=torch.Tensor, compiler_names=vars(torch.compiler), is_grad_enabled=torch.is_grad_enabled)
 
 
 def phase_after_backward(phase_before: int) -> int:
@@ -56,6 +58,7 @@ def note_unmarked_pass() -> None:
 
 
 def disarm() -> None:
+    """Remove all hooks, and the wrapper of DistributedDataParallel; no call of a model is seen any more."""
     global _plain_forward
     while _hooks:
         _hooks.popitem()[1].remove()
@@ -65,8 +68,10 @@ def disarm() -> None:
 
 @probe.guarded
 def _search() -> None:
-    global _searches, _level
+    """Watch the calls of the outermost models that train, or of their members `_level` levels below."""
+    global _hooks, _searches, _level
     _searches += 1
+    _hooks = {module: hook for module, hook in _hooks.items() if hook.hooks_dict_ref() is not None}  # not of freed ones
     modules = [value for value in gc.get_objects() if issubclass(type(value), nn.Module)]
     members = {id(member) for module in modules for member in _members(module)}
     layer = [module for module in modules if id(module) not in members and _is_trained(module)]
@@ -79,7 +84,8 @@ def _search() -> None:
         if isinstance(module, DistributedDataParallel):
             _watch_ddp()
         elif id(module) not in _hooks and len(_hooks) < _MAX_HOOKS:
-            _hooks[id(module)] = module.register_forward_pre_hook(_make_hook(), prepend=True, with_kwargs=True)
+            hook = fronts.front("call_of_model", _Hook())
+            _hooks[id(module)] = module.register_forward_pre_hook(hook, prepend=True, with_kwargs=True)
 
 
 def _members(module: nn.Module) -> Iterable[nn.Module | None]:
@@ -101,7 +107,6 @@ def _watch_ddp() -> None:
     global _plain_forward, _front
     if _plain_forward is None:
         _plain_forward = DistributedDataParallel.forward
-        _connect()
         _front = fronts.front("forward", _wrap_forward(_plain_forward), _plain_forward)
         DistributedDataParallel.forward = _front
 
@@ -119,32 +124,19 @@ def _wrap_forward(original: Callable[..., Any]) -> Callable[..., Any]:
 class _Hook:
     """A forward hook; copied or saved with a model, it becomes a function that does nothing and needs no zmon."""
 
+    def __init__(self) -> None:
+        self.__zmon_reduce__ = reduce_to_nothing  # for its front
+
     def __call__(self, model: nn.Module, args: Any, kwargs: Any) -> None:
         if not torch.compiler.is_compiling():
             _on_call(model, args, kwargs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reduce_to_nothing()
+        return reduce_to_nothing()
 
 
-def _make_hook() -> Callable[[nn.Module, Any, Any], None]:
-    hook = _Hook()
-
-    def call(model: nn.Module, args: Any, kwargs: Any) -> None:
-        hook(model, args, kwargs)
-
-    call.__zmon_reduce__ = _reduce_to_nothing  # type: ignore[attr-defined]
-    _connect()
-    front = fronts.front("call_of_model", call)
-    return hook if front is call else front
-
-
-def _connect() -> None:
-    fronts.connect(tensor_type=torch.Tensor, compiler_names=vars(torch.compiler), is_grad_enabled=torch.is_grad_enabled)
-
-
-def _reduce_to_nothing() -> tuple[Any, ...]:
-    """Return how pickle makes a function that takes three arguments and returns None."""
+def reduce_to_nothing() -> tuple[Any, ...]:
+    """Return how pickle makes a function that takes any arguments and returns None."""
     return getattr, (contextlib.nullcontext(), "__exit__")
 
 

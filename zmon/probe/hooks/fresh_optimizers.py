@@ -1,8 +1,9 @@
 """Tells which optimizer a new optimizer object stands for, because some jobs make a new object in every step.
 
-MAML makes an object for each task, and some scripts make one for each batch. Such an object stands for an object that
-is gone and that updated as many parameters of the same shapes. An object that refers to itself is gone only after a
-garbage collection. Until then the new object stands for one that updated the same parameters and did not step again.
+MAML makes an object for each task, and some scripts make one for each batch. The new object stands for one of the same
+kind that is gone: of the same class, with as many parameters, the first of the same shape. An object that refers to
+itself is gone only after a garbage collection. Until then the new object stands for one that updated the same
+parameters and did not step again.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
 _MAX_GONE = 64  # objects of one kind that ended, and that no new one stands for: a job may make one for each task
 _MIN_OBJECTS = 2  # objects that update the same parameters and do not step again: two optimizers may take turns
+
+_Key: TypeAlias = tuple[Any, ...]  # equal for optimizers that are alike
 
 
 class _Known(NamedTuple):
     """An optimizer that has stepped."""
 
     ref: weakref.ref[Any]
-    parameters: tuple[Any, ...]
+    parameters: _Key
 
 
 class FreshOptimizers:
@@ -29,8 +32,8 @@ class FreshOptimizers:
 
     def __init__(self) -> None:
         self._known: dict[int, _Known] = {}  # by id
-        self._objects: dict[tuple[Any, ...], list[int]] = {}  # ids of those that update the same parameters
-        self._gone: dict[tuple[Any, ...], deque[int]] = {}  # ids by kind, the one that ended first is first
+        self._objects: dict[_Key, list[int]] = {}  # ids of the objects that update the same parameters, the newest last
+        self._gone: dict[_Key, deque[int]] = {}  # ids of the objects that ended, by kind, the first to end is first
 
     def is_new(self, optimizer: Any) -> bool:
         """Note that an optimizer is about to step; return True if it has not stepped before."""
@@ -42,10 +45,10 @@ class FreshOptimizers:
             self._objects[known.parameters] = [address]
         return False
 
-    def predecessor(self, optimizer: Any) -> int | None:
-        """Return the id of the optimizer that a new one stands for from now on; None if it stands for itself."""
+    def add(self, optimizer: Any) -> int | None:
+        """Add a new optimizer. Return the id of the one that it stands for from now on; None: it stands for itself."""
         address = id(optimizer)
-        kind, parameters = _kind(optimizer), _parameters(optimizer)
+        kind, parameters = _keys(optimizer)
         objects, gone = self._objects.setdefault(parameters, []), self._gone.get(kind, deque())
         previous = None
         if address in gone:  # the new object has the place in memory of its predecessor
@@ -71,7 +74,7 @@ class FreshOptimizers:
         """Return the ids of the optimizers that may step again, and of those that a new one may stand for."""
         return {*self._known, *chain.from_iterable(list(self._gone.values()))}
 
-    def _on_end(self, address: int, kind: tuple[Any, ...]) -> Any:
+    def _on_end(self, address: int, kind: _Key) -> Any:
         """Return the callback for the end of an object."""
 
         def note(ref: weakref.ref[Any]) -> None:
@@ -90,19 +93,9 @@ class FreshOptimizers:
         return note
 
 
-def _kind(optimizer: Any) -> tuple[Any, ...]:
-    """Return a key that is equal for optimizers of as many parameters of the same shapes."""
-    sizes, first = _groups(optimizer)
-    return type(optimizer), sizes, tuple(getattr(first, "shape", ()))
-
-
-def _parameters(optimizer: Any) -> tuple[Any, ...]:
-    """Return a key that is equal for optimizers of the same parameters."""
-    sizes, first = _groups(optimizer)
-    return type(optimizer), sizes, id(first)
-
-
-def _groups(optimizer: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the sizes of the groups of parameters, and the first parameter; None: there is none."""
+def _keys(optimizer: Any) -> tuple[_Key, _Key]:
+    """Return the key of the optimizer's kind, and the key of its parameters."""
     groups = [group["params"] for group in optimizer.param_groups]
-    return tuple(map(len, groups)), next((group[0] for group in groups if group), None)
+    first = next((group[0] for group in groups if group), None)
+    common = type(optimizer), *map(len, groups)
+    return (*common, tuple(getattr(first, "shape", ()))), (*common, id(first))

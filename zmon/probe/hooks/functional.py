@@ -109,19 +109,29 @@ def _wrap_shard_dim_all_to_all(original: Callable[..., Any]) -> Callable[..., An
     """Wrap DTensor's change of the sharded dimension, an all-to-all that waits by itself."""
 
     @wrapper_of(original)
-    def collective(input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int) -> Any:
+    def collective(*args: Any, **kwargs: Any) -> Any:
         timeline = probe.current
+        if timeline is None or torch.compiler.is_compiling():
+            return original(*args, **kwargs)
         entered = False
-        if timeline is not None and not torch.compiler.is_compiling():
-            num_bytes = size(input)
-            entered = enter(timeline, OP_NUMBER["all_to_all"], mesh.get_group(mesh_dim), num_bytes, num_bytes)
         try:
-            return original(input, gather_dim, shard_dim, mesh, mesh_dim)
+            entered = _enter_change_of_shards(timeline, *args, **kwargs)
+        except Exception:
+            timeline.ledger.dropped += 1  # exported; if the call is wrong, torch itself raises the error
+        try:
+            return original(*args, **kwargs)
         finally:
-            if timeline is not None and entered:
+            if entered:
                 timeline.leave_op()
 
     return collective
+
+
+def _enter_change_of_shards(
+    timeline: RankTimeline, input: Any, gather_dim: int, shard_dim: int, mesh: Any, mesh_dim: int
+) -> bool:
+    num_bytes = size(input)
+    return enter(timeline, OP_NUMBER["all_to_all"], mesh.get_group(mesh_dim), num_bytes, num_bytes)
 
 
 def _resolve_group(functional: Any, group: Any) -> Any:

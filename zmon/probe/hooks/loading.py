@@ -31,12 +31,12 @@ def install() -> None:
     """Wrap DataLoader and its iterators, once."""
     iterator, loader = dataloader._BaseDataLoaderIter, dataloader.DataLoader
     if not hasattr(iterator.__next__, "__zmon__"):
-        iterator.__next__ = _wrap_loading(iterator.__next__, next_phase=_FORWARD)
-        loader.__iter__ = _wrap_loading(loader.__iter__, next_phase=None)
+        iterator.__next__ = _wrap_loading(iterator.__next__, is_start=False)
+        loader.__iter__ = _wrap_loading(loader.__iter__, is_start=True)
 
 
-def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Callable[[Any], Any]:
-    is_start = next_phase is None
+def _wrap_loading(original: Callable[[Any], Any], is_start: bool) -> Callable[[Any], Any]:
+    """Wrap a method that starts a loader, or that returns a batch."""
 
     @wrapper_of(original)
     def loading(self: Any) -> Any:
@@ -45,26 +45,21 @@ def _wrap_loading(original: Callable[[Any], Any], next_phase: int | None) -> Cal
             return original(self)
         if is_start:
             _begin_start(timeline)
-        if timeline.explicit_phases:
-            try:
-                result = original(self)
-                if next_phase is not None:
-                    _count_samples(timeline, self, result)
-                return result
-            finally:
-                _end_start(timeline, is_start)
-        phase_after = phase_before = timeline.current_phase
-        timeline.phase(_DATA)
+        is_explicit, phase_after = timeline.explicit_phases, timeline.current_phase
+        is_nested = phase_after == _DATA and not is_explicit  # a loader within a loader
+        if not is_explicit:
+            timeline.phase(_DATA)
         try:
             result = original(self)
-            is_nested = phase_before == _DATA  # a loader within a loader
-            phase_after = phase_before if next_phase is None or is_nested else next_phase
-            if phase_after == next_phase:
+            if not is_start and not is_nested:
+                phase_after = _FORWARD
                 _count_samples(timeline, self, result)
             return result
         finally:
-            _end_start(timeline, is_start)
-            timeline.phase(phase_after)
+            if not is_start and timeline.activity == LOADER_START:
+                timeline.turn_to(TRAIN)  # the loader has returned its first batch, or failed
+            if not is_explicit:
+                timeline.phase(phase_after)
 
     return loading
 
@@ -88,9 +83,3 @@ def _begin_start(timeline: RankTimeline) -> None:
     _started_at_step = step
     if not timeline.explicit_activity and step - previous >= _MIN_STEPS:
         timeline.turn_to(LOADER_START)
-
-
-def _end_start(timeline: RankTimeline, is_start: bool) -> None:
-    """Turn back to training once the loader has returned its first batch."""
-    if timeline.activity == LOADER_START and not is_start:
-        timeline.turn_to(TRAIN)

@@ -63,6 +63,17 @@ def wrapper_of(original: Function) -> Callable[[Function], Function]:
     return decorate
 
 
+def with_call_before(original: Function, callback: Callable[[], None]) -> Function:
+    """Return a wrapper of a function that calls `callback` and then the function."""
+
+    @wrapper_of(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        callback()
+        return original(*args, **kwargs)
+
+    return call
+
+
 def hide_frames(wrapper: Function) -> Function:
     """Hide the frames of a wrapper from warnings and from torch's compiler, and return the wrapper.
 

@@ -50,17 +50,14 @@ def _with_checkpoint_activity(save: Callable[..., Any]) -> Callable[..., Any]:
         target = kwargs.get("f", args[1] if len(args) > 1 else None)
         if timeline is None or timeline.activity == INIT or isinstance(target, io.BytesIO):
             return save(*args, **kwargs)
-        if not timeline.acts_for_rank():  # a thread that saves while the rank trains
-            result = save(*args, **kwargs)
-            _note_saved(timeline, result)
-            return result
-        if timeline.explicit_activity:
+        is_rank = timeline.acts_for_rank()  # else a thread that saves while the rank trains
+        if is_rank and timeline.explicit_activity:
             return save(*args, **kwargs)
-        if timeline.activity not in (CHECKPOINT, DONE):  # no step is due of a rank that is done
+        if is_rank and timeline.activity not in (CHECKPOINT, DONE):  # no step is due of a rank that is done
             timeline.turn_to(CHECKPOINT)
         result = save(*args, **kwargs)
         _note_saved(timeline, result)
-        if timeline.activity in (CHECKPOINT, DONE):
+        if is_rank and timeline.activity in (CHECKPOINT, DONE):
             timeline.turn_to(timeline.activity)  # writes a boundary, and with it the time of the checkpoint
         return result
 

@@ -23,47 +23,43 @@ _offered: _Offer | None = None
 class _Offer:
     """A reducer whose passes the C edge measures, with the hook on a parameter of its module.
 
-    The hook refers to the process group. It is removed with the module, because a parameter may live on, and be part of
-    another module later.
+    The hook refers to the process group. `end` removes it, at the latest when the module ends: a parameter may live on,
+    and be part of another module later.
     """
 
     def __init__(self, reducer: Reducer, module: Any, parameter: Any, reduction: Any) -> None:
-        self.reducer, self._reduction = reducer, reduction
-        front = fronts.front("gradient", _on_gradient, raiser=reduction)
+        self.reducer, self.reduction = reducer, reduction
+        front = fronts.front("gradient", _on_gradient, raiser=reduction)  # where the C edge expects the reduction
         self._hook = parameter.register_post_accumulate_grad_hook(front)
-        self._end = weakref.finalize(module, self._remove)
-        self._end.atexit = False
-
-    def end(self) -> None:
-        """Remove the hook, if the module has not gone with it."""
-        self._end()
+        self.end = weakref.finalize(module, self._remove)
+        self.end.atexit = False
 
     def _remove(self) -> None:
         self._hook.remove()
-        self._reduction.on_computed = None  # it refers to the reduction itself
+        self.reduction.on_computed = None  # it refers to the reduction itself
 
 
-def offer() -> bool:
-    """Let the C edge measure the passes of the only reducer; return False if it must not, or if there is no C edge."""
+def offer() -> None:
+    """Let the C edge measure the passes of the only reducer, if it is simple and this rank has the C edge."""
     global _offered
     reducer = reducers[0] if len(reducers) == 1 else None
     if _offered is not None and reducer is _offered.reducer:
-        return True
+        return
     withdraw()
-    module = reducer.module() if reducer is not None else None
-    parameter = _parameter(module)
-    if reducer is None or parameter is None or not _is_simple(reducer, module):
-        return False
-    reduction = _reduction(reducer, module)
-    if reduction is not None:
+    if reducer is None or (module := reducer.module()) is None or not _is_simple(reducer, module):
+        return
+    # A hook on any parameter will do, because the module waits for the gradients of all.
+    parameters = reversed(getattr(module, "_module_parameters", ()))
+    parameter = next((parameter for parameter in parameters if parameter.requires_grad), None)
+    reduction = _make_reduction(reducer, module)
+    if parameter is not None and reduction is not None:
         _offered = _Offer(reducer, module, parameter, reduction)
         fronts.connect(reduction=reduction)
-    return reduction is not None
 
 
 def is_measuring() -> bool:
     """Return True during a backward pass that the C edge measures."""
-    return _offered is not None and bool(_offered._reduction.is_running)
+    return _offered is not None and bool(_offered.reduction.is_running)
 
 
 def withdraw() -> None:
@@ -77,19 +73,13 @@ def withdraw() -> None:
 
 def _is_simple(reducer: Reducer, module: Any) -> bool:
     """Return True if each pass reduces the same known buckets, by torch's own all-reduce."""
-    has_final_buckets = reducer.described and reducer.rebuilt and not reducer.owes_rebuild and reducer.num_early == 0
-    has_sizes = bool(reducer.num_buckets) and reducer.full_bytes is not None
-    uses_all_parameters = not module.find_unused_parameters and (reducer.delayed or not module.static_graph)
-    return bool(has_final_buckets and has_sizes and uses_all_parameters and not module._comm_hooks)
+    has_known_buckets = reducer.has_final_buckets() and reducer.num_buckets and not reducer.is_sparse
+    uses_all_parameters = not module.find_unused_parameters and (reducer.has_delayed or not module.static_graph)
+    return bool(has_known_buckets and reducer.num_early == 0 and uses_all_parameters and not module._comm_hooks)
 
 
-def _parameter(module: Any) -> Any:
-    """Return a parameter that the module reduces. Any will do, because the module waits for the gradients of all."""
-    parameters = getattr(module, "_module_parameters", ())
-    return next((parameter for parameter in reversed(parameters) if parameter.requires_grad), None)
-
-
-def _reduction(reducer: Reducer, module: Any) -> Any:
+def _make_reduction(reducer: Reducer, module: Any) -> Any:
+    """Return what the C edge needs to count the reductions of this module; None without the C edge."""
     group = Group(module.process_group)
     group.reducers.append(reducer)
     reduction = fronts.reduction(
@@ -98,7 +88,7 @@ def _reduction(reducer: Reducer, module: Any) -> Any:
         name=group.name,
         op=ALL_REDUCE,
         group=group.number,
-        num_bytes=reducer.num_bytes or 0,
+        num_bytes=reducer.num_bytes,
         num_buckets=reducer.num_buckets,
     )
 

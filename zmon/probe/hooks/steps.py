@@ -23,7 +23,7 @@ from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
-_MANY = 256  # optimizers; one for each parameter may be more
+_MIN_LIMIT = 256  # optimizers that are remembered in any case; a job may have one for each parameter, or more
 
 
 class Rounds:
@@ -39,7 +39,7 @@ class Rounds:
         self._order: list[int] = []  # the optimizers of the last round
         self._current: list[int] = []  # optimizers that have stepped in this round
         self._joined: list[int] = []  # optimizers that first stepped after the last round had ended
-        self._limit = _MANY
+        self._limit = _MIN_LIMIT
         self.single = 0  # the optimizer, if it is the only one and no round is open: its next update ends the step
 
     @property
@@ -63,7 +63,7 @@ class Rounds:
         """Note that an optimizer has stepped; return True if that ends the training step."""
         if not self._current and not self._joined and self._order == [optimizer]:
             return True  # a single optimizer, as in most jobs
-        if not self._current and self._order and optimizer not in self._order:
+        if not self._current and self._order and optimizer not in self._order:  # it belongs to the round that has ended
             self._order.append(optimizer)
             self._joined.append(optimizer)
             self.single = 0
@@ -72,7 +72,7 @@ class Rounds:
         self._joined, self.single = [], 0
         if self._order and optimizer != self._order[-1]:
             return False
-        if not set(self._current) < set(self._order):
+        if not set(self._current) < set(self._order):  # else it lacked some that step rarely
             self._order = self._current
         self._current = []
         self._note_single()
@@ -91,7 +91,7 @@ class Rounds:
             retained = remembered()
             for optimizers in (self._order, self._current, self._joined):
                 optimizers[:] = [member for member in optimizers if member in retained]
-            self._limit = max(_MANY, 2 * len(self._order))
+            self._limit = max(_MIN_LIMIT, 2 * len(self._order))
 
     def end(self) -> None:
         """End the round, because a change of activity ended the step."""
@@ -102,9 +102,16 @@ class Rounds:
         self.single = self._order[0] if len(self._order) == 1 else 0
 
 
+class _OtherThread(local):
+    """The optimizers that are in `step` in this thread, which is not the rank's own."""
+
+    def __init__(self) -> None:
+        self.running: list[int] = []
+
+
 _rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
-_elsewhere = local()  # `running`: as `_running`, for each thread that is not the rank's own
+_other_thread = _OtherThread()
 _installed = False
 
 
@@ -121,13 +128,14 @@ def install() -> None:
 
 @probe.guarded
 def _on_update_begin(optimizer: Any, *_: Any) -> None:
+    """Begin the phase of the optimizer, and end the previous step if this update shows that it is over."""
     timeline = probe.current
     if timeline is None or timeline.activity != TRAIN:
         timeline = probe.start_training()
     if timeline is None:
         return
     if not timeline.acts_for_rank():
-        _enter(_running_elsewhere(), optimizer)
+        _enter(_other_thread.running, optimizer)
         return
     if timeline.explicit_activity and timeline.activity != TRAIN:
         return  # the job has marked another activity; it may be creating an optimizer's state, for example
@@ -141,29 +149,24 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
 
 @probe.guarded
 def _on_update_end(optimizer: Any, *_: Any) -> None:
+    """End the step, or the phase of the optimizer if another optimizer follows or the job marks its steps."""
     timeline = probe.current
     if timeline is None:
-        return None
+        return
     if timeline.acts_for_rank():
         if not _leave(_running, optimizer):
-            return None
-    elif _leave(_running_elsewhere(), optimizer) and _take_over(timeline, optimizer):
+            return
+    elif _leave(_other_thread.running, optimizer) and _take_over(timeline, optimizer):
         _begin_round(timeline, optimizer)
     else:
-        return None
+        return
     if not timeline.explicit_steps and not _is_skipped(optimizer):
         if _rounds.end_update(id(optimizer)):
-            return timeline.end_step()
+            timeline.end_step()
+            return
         timeline.step_pending = _rounds.is_open
     if not timeline.explicit_phases:
         timeline.phase(OTHER)
-    return None
-
-
-def _running_elsewhere() -> list[int]:
-    """Return the optimizers that are in `step` in this thread, which is not the rank's own."""
-    running: list[int] = _elsewhere.__dict__.setdefault("running", [])
-    return running
 
 
 def _enter(running: list[int], optimizer: Any) -> bool:
@@ -199,8 +202,9 @@ def _take_over(timeline: RankTimeline, optimizer: Any) -> bool:
 
 
 def _begin_round(timeline: RankTimeline, optimizer: Any) -> None:
+    """Note that an optimizer is about to step, which ends the last step if its round already has this optimizer."""
     if _fresh.is_new(optimizer):
-        if (predecessor := _fresh.predecessor(optimizer)) is not None:
+        if (predecessor := _fresh.add(optimizer)) is not None:
             _rounds.replace(predecessor, id(optimizer))
         _rounds.forget_others(_fresh.remembered_ids)
     if _rounds.is_open and not timeline.step_pending:

@@ -74,14 +74,16 @@ def _forget_groups() -> None:
 
 
 def _wrap(
-    original: Callable[..., Any], callback: Callable[..., None], begin: Callable[[], None] = lambda: None
+    original: Callable[..., Any], after: Callable[..., None], before: Callable[[], None] = lambda: None
 ) -> Callable[..., Any]:
+    """Wrap a function so that `before` and `after` are called too; `after` gets the arguments of the call."""
+
     @wrapper_of(original)
     def call(*args: Any, **kwargs: Any) -> Any:
-        begin()
+        before()
         result = original(*args, **kwargs)
         try:
-            callback(*args, **kwargs)
+            after(*args, **kwargs)
         except Exception as error:
             probe.complain(f"cannot record the process group of this rank: {error!r}")
         return result
