@@ -123,9 +123,10 @@ class RankTimeline:
 
     def phase(self, number: int) -> None:
         """Attribute the rank's self time to this phase from now on."""
-        if self._in_op or get_ident() != self._thread:
-            if get_ident() == self._thread:  # else a prefetching thread, which is not part of the rank's timeline
-                self.current_phase = number  # takes effect when the rank leaves the op
+        if get_ident() != self._thread:  # a prefetching thread, which is not part of the rank's timeline
+            return
+        if self._in_op:
+            self.current_phase = number  # takes effect when the rank leaves the op
             return
         now = self._clock()
         if self.device is None:
