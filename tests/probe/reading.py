@@ -1,4 +1,4 @@
-"""Functions that read parts of a box that a test has written."""
+"""Functions that read what the rank of a test has written: its box and its output."""
 
 import contextlib
 
@@ -20,6 +20,11 @@ def current_state(box):
 def read_sequences(box):
     """Return the number of collectives entered, by group."""
     return read_part(box, "sequences")
+
+
+def zmon_lines(rank):
+    """Return the lines that zmon has printed in the process of a rank."""
+    return [line for line in rank.output.splitlines() if line.startswith("zmon: ")]
 
 
 def ns(seconds):

@@ -6,7 +6,7 @@ The times of a step are written in a later step, without waiting for the device.
 import pytest
 
 from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
-from zmon.probe.device_time import DeviceTime
+from zmon.probe.device_time import _MAX_QUEUED, DeviceTime
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
@@ -121,18 +121,18 @@ def test_steps_are_written_in_order_and_parts_sum_to_their_duration(box, device)
 def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     for _ in range(200):
         run_step(box, device)
-    assert len(box.timeline.device._queue) == 64
+    assert len(box.timeline.device._queue) == _MAX_QUEUED
     records, _ = read_steps(box)
-    assert len(records) == 200 - 64
+    assert len(records) == 200 - _MAX_QUEUED
     assert all(record.duration == 0 and not record.measures.phases for record in records)  # counts without times
     assert records[-1].measures.ops["all_reduce"].count == 1
-    assert box.ledger.dropped == 200 - 64
-    assert device.made < 600
+    assert box.ledger.dropped == 200 - _MAX_QUEUED
+    assert device.made < 600  # events; without reuse there would be 200 for each mark of a step
     device.catch_up()
     run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    assert [ms(record.duration) for record in read_steps(box)[0]][-65:] == [10] * 65
+    assert [ms(record.duration) for record in read_steps(box)[0]][-_MAX_QUEUED - 1 :] == [10] * (_MAX_QUEUED + 1)
 
 
 @pytest.mark.parametrize("event", range(6))
@@ -174,7 +174,7 @@ def test_events_are_reused(box, device):
     assert device.made < 150
 
 
-DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and how many are dropped
+DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and number of dropped steps
     # A number is milliseconds of work that the host submits; `done`: the device has done all work.
     "work between steps belongs to the next step": ("step 7 step done", [10, 17], 0),
     "work before and during an evaluation belongs to no step": (

@@ -9,7 +9,7 @@ import json
 import pytest
 
 from tests.boxes import read_totals
-from tests.probe.test_door import zmon_lines
+from tests.probe.reading import zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import COUNTS, encode_plan

@@ -10,7 +10,7 @@ from tests.probe.reading import current_state, parts_sum_to_duration, read_steps
 from zmon.probe.rank import _MAX_QUEUED_OPS, EVAL, OP_NUMBER, PHASE_NUMBER
 
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
-FORWARD, BACKWARD, DATA = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"], PHASE_NUMBER["data"]
+FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
 
 
 def start_threads(number, work):
