@@ -337,4 +337,4 @@ def _complain(error: Exception, line: str = "") -> None:
 
 
 fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)
-step, phase, work = fronts.front("step", step, raiser=_step), fronts.front("phase", phase), fronts.front("work", work)
+step, phase, work = fronts.front("step", step, partner=_step), fronts.front("phase", phase), fronts.front("work", work)

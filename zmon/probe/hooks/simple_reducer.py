@@ -29,7 +29,7 @@ class _Offer:
 
     def __init__(self, reducer: Reducer, module: Any, parameter: Any, reduction: Any) -> None:
         self.reducer, self._reduction = reducer, reduction
-        front = fronts.front("gradient", _on_gradient, raiser=reduction)
+        front = fronts.front("gradient", _on_gradient, partner=reduction)
         self._hook = parameter.register_post_accumulate_grad_hook(front)
         self._end = weakref.finalize(module, self._remove)
         self._end.atexit = False
