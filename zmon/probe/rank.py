@@ -255,9 +255,10 @@ class RankTimeline:
         `issued` is when the collective was issued, if before `enter_op`. `in_flight` means that it is not done yet.
         """
         if get_ident() != self._thread and not self.acts_for_rank():
-            return self._threads_in_op.discard(get_ident())
+            self._threads_in_op.discard(get_ident())
+            return
         if not self._in_op:
-            return None  # the end of a step or activity inside the collective has left it already
+            return  # the end of a step or activity inside the collective has left it already
         now, index = self._clock(), _EXPOSED + self._op
         if self.device is not None:
             self.device.end(index, None if isinstance(issued, int) else issued, in_flight)
@@ -272,7 +273,6 @@ class RankTimeline:
         self._slot = slot
         live[slot] = now
         live[slot + 1] = self._codes[self.current_phase] - now
-        return None
 
     def enter_op_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
         """Enter a collective in another thread, whose time is not the rank's; return False if it must not be left."""
