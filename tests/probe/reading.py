@@ -6,10 +6,15 @@ from tests.boxes import read_part, read_records, read_totals
 from zmon.box.reader import BoxReader
 
 
+def read_box(path):
+    """Return step records and totals."""
+    with contextlib.closing(BoxReader(path)) as reader:
+        return read_records(reader), read_totals(reader)
+
+
 def read_steps(box):
     """Return step records and totals."""
-    with contextlib.closing(BoxReader(box.path)) as reader:
-        return read_records(reader), read_totals(reader)
+    return read_box(box.path)
 
 
 def current_state(box):

@@ -8,8 +8,8 @@ import re
 
 import pytest
 
-from tests.boxes import read_records, read_totals
-from tests.probe.reading import zmon_lines
+from tests.boxes import read_totals
+from tests.probe.reading import read_box, zmon_lines
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -127,8 +127,7 @@ def test_phases_on_a_real_clock_sum_to_each_step(start_rank):
                 time.sleep(0.003)
     """)
     assert rank.wait() == 0
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        records = read_records(reader)
+    records, _ = read_box(rank.box)
     assert len(records) == 5
     for record in records:
         assert sum(record.measures.phases.values()) == pytest.approx(record.duration, abs=1e-9)
@@ -154,8 +153,7 @@ def test_activity_that_fails_ends_without_a_checkpoint(start_rank):
     """)
     assert rank.wait() == 0
     assert rank.output == "train\ntrain\n"
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        assert read_totals(reader).last_checkpoint_time is None
+    assert read_box(rank.box)[1].last_checkpoint_time is None
 
 
 def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
