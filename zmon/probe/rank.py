@@ -322,7 +322,10 @@ class RankTimeline:
             self.box.number(index, 0)
 
     def acts_for_rank(self) -> bool:
-        """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""
+        """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them.
+
+        A thread that trained before becomes the rank's own here, if the rank is between two steps.
+        """
         ident = get_ident()
         if ident == self._thread:
             return True
