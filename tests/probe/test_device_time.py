@@ -18,9 +18,9 @@ class Device:
 
     def __init__(self):
         self.queued = self.done = 0.0
-        self.made = self.waits = 0
+        self.num_events = 0
         self.capturing = self.broken = False
-        self.fails = -1  # number of events until one fails
+        self.num_good_events = -1  # until one fails; -1: none does
 
     def launch(self, milliseconds):
         self.queued += milliseconds
@@ -29,10 +29,10 @@ class Device:
         self.done = self.queued
 
     def event(self):
-        self.made += 1
+        self.num_events += 1
         return FakeEvent(self)
 
-    def time(self):
+    def device_time(self):
         return DeviceTime(self.event, lambda: not self.capturing)
 
 
@@ -47,7 +47,8 @@ class FakeEvent:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing
         self.time = self.device.queued
-        self.failed, self.device.fails = self.device.fails == 0, self.device.fails - 1
+        self.failed = self.device.num_good_events == 0
+        self.device.num_good_events -= 1
 
     def query(self):
         if self.device.broken or self.failed:
@@ -72,7 +73,7 @@ def device():
 @pytest.fixture
 def box(box, device):
     box.timeline.turn_to(TRAIN)
-    box.timeline.device = box.ledger.device = device.time()
+    box.timeline.device = box.ledger.device = device.device_time()
     return box
 
 
@@ -127,7 +128,7 @@ def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     assert all(record.duration == 0 and not record.measures.phases for record in records)  # counts without times
     assert records[-1].measures.ops["all_reduce"].count == 1
     assert box.ledger.dropped == 200 - _MAX_QUEUED
-    assert device.made < 600  # events; without reuse there would be 200 for each mark of a step
+    assert device.num_events < 600  # five events a step; those of a dropped step are used again
     device.catch_up()
     run_step(box, device)
     device.catch_up()
@@ -139,7 +140,7 @@ def test_steps_of_a_hanging_device_are_written_without_times(box, device):
 def test_event_that_fails_costs_the_steps_that_it_measures_and_delays_no_other(box, device, event):
     for number in range(20):
         if number == 4:
-            device.fails = event
+            device.num_good_events = event
         run_step(box, device)
         device.catch_up()
         assert len(box.timeline.device._queue) <= 1
@@ -171,7 +172,7 @@ def test_events_are_reused(box, device):
             box.timeline.turn_to(EVAL)
         if number % 5 == 4:
             device.catch_up()
-    assert device.made < 150
+    assert device.num_events < 150  # enough for the five steps that are unfinished at most
 
 
 DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and number of dropped steps
@@ -236,7 +237,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     box.timeline.phase(FORWARD)
     device.launch(4)
     device.capturing = True
-    made = device.made
+    num_events = device.num_events
     box.timeline.phase(BACKWARD)
     assert box.timeline.issue() is None
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
@@ -244,7 +245,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     box.timeline.end_step()
     box.timeline.turn_to(EVAL)
     box.timeline.turn_to(TRAIN)
-    assert device.made == made
+    assert device.num_events == num_events
     device.capturing = False
     device.catch_up()
     run_step(box, device)

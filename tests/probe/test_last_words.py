@@ -75,7 +75,7 @@ class Ending:
     kind: str = "exception"  # "": none
     type: str = ""
     message: str = ""  # a part of it
-    sent: int | None = None
+    sent: int | None = None  # the signal that the test sends
     sender: str = ""  # of a signal: "test", or "rank" itself
     late_sender: str = ""  # likewise of a signal after the last words
     activity: str = "init"

@@ -12,11 +12,11 @@ from zmon.probe.run_check import isolating_option
 RUN = f"""
 import sys
 sys.path.insert(0, {str(REPOSITORY)!r})
-from zmon.probe.run import become, environment, inherited_environment
+from zmon.probe.run import become_or_exit, environment, inherited_environment
 from zmon.probe.run_check import check_beside
 env = environment(inherited_environment())
 check_beside(env["ZMON_RUN_PID"], look_seconds=0.05, lasting_seconds=0.1)
-become(sys.argv[1:], env)
+become_or_exit(sys.argv[1:], env)
 """
 # A process that has this file in its memory looks as if it had imported torch.
 LOADS = """
