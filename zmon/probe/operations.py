@@ -54,10 +54,11 @@ class OperationCounter:
 
     def add(self, call: OperatorCall) -> None:
         """Count the operations of a call, or its time if it may have operations that zmon cannot count."""
-        flops, dtype = _flops(call), _DTYPES.get(call.dtype)
+        formula = FORMULAS.get(call.name.removesuffix("_"))  # aten::addmm_ is addmm that writes into its first argument
+        flops, dtype = _flops(call, formula) if formula else None, _DTYPES.get(call.dtype)
         if flops is not None and dtype:
             self._by_dtype[dtype] += flops
-        elif _out_of_place(call.name) in FORMULAS or _is_unknown(call.name):
+        elif formula or _is_unknown(call.name):
             self._uncounted[call.name] += call.nanoseconds
 
     def operations(self, nanoseconds: int) -> Operations:
@@ -66,20 +67,12 @@ class OperationCounter:
         return Operations({dtype: flops for dtype, flops in self._by_dtype.items() if flops}, uncounted)
 
 
-def _flops(call: OperatorCall) -> int | None:
-    """Return the operations of a call; None if it has no formula or is called in an unknown way."""
-    formula = FORMULAS.get(_out_of_place(call.name))
-    if formula is None:
-        return None
+def _flops(call: OperatorCall, formula: Formula) -> int | None:
+    """Return the operations of a call by the formula of its operator; None if it is called in an unknown way."""
     try:
         return int(formula(call.shapes, call.arguments))
     except (IndexError, TypeError, ValueError):
         return None
-
-
-def _out_of_place(name: str) -> str:
-    """Return aten::addmm for aten::addmm_, which writes into its first argument."""
-    return name.removesuffix("_")
 
 
 def _product(first: int, second: int) -> Formula:
