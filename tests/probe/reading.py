@@ -1,19 +1,28 @@
 """Functions that read what the rank of a test has written: its box and its output."""
 
 import contextlib
+from typing import NamedTuple
 
-from tests.boxes import read_part, read_records, read_totals
+from tests.boxes import Totals, read_part, read_records, read_totals
+from tests.steps import StepRecord
 from zmon.box.reader import BoxReader
 
 
+class Steps(NamedTuple):
+    """The steps in a box."""
+
+    records: list[StepRecord]
+    totals: Totals
+
+
 def read_box(path):
-    """Return step records and totals."""
+    """Return the steps in the box with this path."""
     with contextlib.closing(BoxReader(path)) as reader:
-        return read_records(reader), read_totals(reader)
+        return Steps(read_records(reader), read_totals(reader))
 
 
 def read_steps(box):
-    """Return step records and totals."""
+    """Return the steps in a box that a test has written."""
     return read_box(box.path)
 
 

@@ -33,7 +33,7 @@ class TimelineModel(RuleBasedStateMachine):
         self.counts = {op: [0, 0, 0] for op in OPS}  # calls, bytes sent, bytes received
         self.num_ended = 0  # steps
         self.issued = []  # when asynchronous collectives were issued
-        self.totals = read_steps(self.box)[1]
+        self.totals = read_steps(self.box).totals
 
     def teardown(self):
         self.num_ended += self.timeline.step_pending
@@ -138,7 +138,7 @@ class TimelineModel(RuleBasedStateMachine):
         self.expect_turn(activity)
 
     def expect_turn(self, activity):
-        if read_steps(self.box)[1].steps > self.num_ended:  # the pending step ended with the activity
+        if read_steps(self.box).totals.steps > self.num_ended:  # the pending step ended with the activity
             self.num_ended += 1
             self.step += 1
         self.activity, self.phase = activity, "other"
@@ -152,7 +152,7 @@ class TimelineModel(RuleBasedStateMachine):
 
     @invariant()
     def totals_only_grow(self):
-        before, self.totals = self.totals, read_steps(self.box)[1]
+        before, self.totals = self.totals, read_steps(self.box).totals
         after = self.totals
         assert after.steps >= before.steps
         assert after.step_seconds >= before.step_seconds

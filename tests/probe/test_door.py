@@ -153,7 +153,7 @@ def test_activity_that_fails_ends_without_a_checkpoint(start_rank):
     """)
     assert rank.wait() == 0
     assert rank.output == "train\ntrain\n"
-    assert read_box(rank.box)[1].last_checkpoint_time is None
+    assert read_box(rank.box).totals.last_checkpoint_time is None
 
 
 def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):

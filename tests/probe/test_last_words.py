@@ -206,8 +206,6 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     assert "all_reduce" in ranks[0].words().message
 
 
-# -- workers -----------------------------------------------------------------------------------------------
-
 WORKERS = {
     "ends": "sys.exit(3)",
     "raises": "raise ValueError('in the worker')",

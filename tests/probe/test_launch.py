@@ -32,11 +32,10 @@ BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
 ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
 # The variables around mpirun, if a task of srun starts it on each node.
 SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-PLACE = ("rank", "local_rank", "world_size", "local_world_size")
 
 
-def place(*numbers):
-    return dict(zip(PLACE, numbers, strict=True))
+def place(rank, local_rank, world_size, local_world_size):
+    return {"rank": rank, "local_rank": local_rank, "world_size": world_size, "local_world_size": local_world_size}
 
 
 LAUNCHES = {  # the environment of a rank, the arguments of its process group → what is read

@@ -67,7 +67,7 @@ def test_steps_need_no_prediction_for_the_ranks(start_rank):
 def test_ranks_other_than_0_write_no_plan(start_rank):
     rank = start_rank(SCRIPT, number=1, world_size=2)
     assert rank.wait() == 0
-    assert (rank.output, read_box(rank.box)[1].dropped_records) == ("", 0)
+    assert (rank.output, read_box(rank.box).totals.dropped_records) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
 
 
@@ -99,7 +99,7 @@ def test_invalid_plan_is_dropped_and_the_previous_plan_is_kept(start_rank):
     assert rank.wait() == 0
     for line, part in zip(zmon_lines(rank), MISUSE.values(), strict=True):
         assert line.startswith(f"zmon: zmon.plan(): {part}")
-    assert read_box(rank.box)[1].dropped_records == len(MISUSE)
+    assert read_box(rank.box).totals.dropped_records == len(MISUSE)
     assert read_plan_file(rank)["plan"]["lookups"] == [7]
 
 

@@ -85,7 +85,7 @@ def test_parts_of_each_step_sum_to_it(box, words, steps):
 
 def test_step_starts_when_the_step_before_has_ended(box):
     act(box, "step 7 step")
-    first, second = read_steps(box)[0]
+    first, second = read_steps(box).records
     assert second.start == pytest.approx(first.start + first.duration, abs=1e-8)
 
 
@@ -252,7 +252,7 @@ def test_invalid_step_number_loses_no_later_step(box, number):
     box.timeline.begin_step(7)
     box.timeline.end_step()
     box.steps(2)
-    assert [record.step for record in read_steps(box)[0]][-3:] == [7, 8, 9]
+    assert [record.step for record in read_steps(box).records][-3:] == [7, 8, 9]
 
 
 # -- activities between steps ------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
     begin = box.clock.ns
     act(box, "3000 step 480 step 250 eval 7000 checkpoint 2000 train step eval")
     act(box, "1000 done")
-    totals = read_steps(box)[1]
+    totals = read_steps(box).totals
     assert totals.between_seconds == pytest.approx({"init": 3, "train": 0.25, "eval": 8, "checkpoint": 2}, abs=1e-6)
     assert totals.step_seconds == pytest.approx(0.54, abs=1e-6)
     age = (box.clock.ns - begin) * 1e-9
@@ -271,4 +271,4 @@ def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
 
 def test_current_activity_is_not_yet_included(box):
     act(box, "step eval 7000")
-    assert "eval" not in read_steps(box)[1].between_seconds
+    assert "eval" not in read_steps(box).totals.between_seconds

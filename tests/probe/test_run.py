@@ -17,15 +17,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.places import REPOSITORY
-from tests.probe.run_job import RANK, Job, python
+from tests.probe.run_job import RANK, python
 from zmon.errors import UsageError
 from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
 from zmon.probe.run import environment, path_without
-
-
-@pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path)
 
 
 def assert_single_line(stderr, *parts):

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from tests.places import REPOSITORY
-from tests.probe.run_job import Job, python
+from tests.probe.run_job import python
 from zmon.probe.run_check import isolating_option
 
 RUN = f"""
@@ -29,8 +29,7 @@ time.sleep(2.0)
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
+def job(job, tmp_path):
     (tmp_path / "libtorch_cpu.so").write_bytes(b"x" * 4096)
     job.write(tmp_path / "loads.py", LOADS)
     job.write(tmp_path / "other/sitecustomize.py", "")

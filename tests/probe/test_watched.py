@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.foreign_environment import assert_ranks_are_watched, make_environment
-from tests.probe.run_job import RANK, Job, python
-
-
-@pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path)
+from tests.probe.run_job import RANK, python
 
 
 def test_module_and_loader_of_torch_are_unchanged(job):
@@ -144,8 +139,6 @@ def test_zmon_disabled_leaves_the_process_unwatched(job, value, watched):
     job.run_both_ways(*python("import torch"), ZMON_DISABLED=value)
     assert len(job.watched) == watched
 
-
-# -- real torch --------------------------------------------------------------------------------------------
 
 RANKS = """
     import os, sys, time
