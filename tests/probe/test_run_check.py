@@ -65,6 +65,13 @@ def test_process_that_the_hook_does_not_reach_is_reported_once(job, start, reaso
     assert f"imported torch and is not watched: {reason}" in line
 
 
+def test_process_is_reported_too_if_stdin_is_closed(job):
+    """A descriptor of the check then has the number of stdin."""
+    start, reason = UNHOOKED["another path"]
+    without_stdin = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", RUN]
+    assert reason in job.run("sh", "-c", f"{start} < /dev/null", prefix=without_stdin).stderr
+
+
 @pytest.mark.parametrize("start", [BESIDE, f"ZMON_DISABLED=1 PYTHONPATH=other {BESIDE}"])
 def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_not_reported(job, start):
     done = run(job, "sh", "-c", f"{start}; true")

@@ -94,9 +94,9 @@ def _let_go(*needed: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
+    for descriptor in {0, 1} - {*needed}:  # if the command has no stdin, the check's own descriptors have its number
         os.dup2(nothing, descriptor)
-    used = sorted((2, *needed))
+    used = sorted({0, 1, 2, *needed})
     for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(low + 1, high)
     os.chdir("/")
