@@ -16,9 +16,6 @@ from zmon.schema.names import PHASES
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 
 
-# -- a step is the sum of its parts ------------------------------------------------------------------------
-
-
 def act(box, words):
     """Let a rank act: a number is milliseconds that pass, a phase is marked, a collective is entered, and so on.
 
@@ -153,9 +150,6 @@ def test_collective_outside_steps_is_counted_in_the_totals_only(box):
     assert ms(totals.step_seconds) == 20
 
 
-# -- the state ---------------------------------------------------------------------------------------------
-
-
 def test_steps_are_counted_from_the_last_explicit_number(box):
     for number, expected in ((None, 1), (None, 2), (500, 500), (None, 501)):
         box.timeline.begin_step(number)
@@ -253,9 +247,6 @@ def test_invalid_step_number_loses_no_later_step(box, number):
     box.timeline.end_step()
     box.steps(2)
     assert [record.step for record in read_steps(box).records][-3:] == [7, 8, 9]
-
-
-# -- activities between steps ------------------------------------------------------------------------------
 
 
 def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
