@@ -192,7 +192,7 @@ class _Step:
                 if kind is None:
                     current.end_step()
                 else:
-                    current.ledger.failed_steps += 1  # its time counts for the next step, perhaps another try
+                    current.ledger.failed_steps += 1  # the job may try it again: its time counts for the next step
                 current.overhead_ns += time.monotonic_ns() - begin
             except Exception as failure:
                 _complain(failure)

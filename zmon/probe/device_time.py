@@ -35,7 +35,7 @@ class TimedBoundary(NamedTuple):
 class _Mark(NamedTuple):
     """The end of one part of a step on the device."""
 
-    part: int  # that ends here: its index in the times of the boundary
+    part: int  # the part that ends here, as an index into the times of the boundary
     event: Event
     issued: Event | None  # recorded when the collective was issued; None if that was just before
     in_flight: bool  # the collective is not done yet

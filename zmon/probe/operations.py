@@ -87,9 +87,9 @@ def _product(first: int, second: int) -> Formula:
 
 def _convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
     """Arguments: input, weight, bias, stride, padding, dilation, transposed."""
-    (batch, _, *size), weight = shapes[0], shapes[1]  # a product at each position of the input, or of the output
+    (batch, _, *size), weight = shapes[0], shapes[1]
     *per_dimension, is_transposed = arguments[3:7]
-    if not is_transposed:
+    if not is_transposed:  # the weight is applied at each position of the output, and not of the input
         dimensions = zip(size, weight[2:], *(_spread(values, len(size)) for values in per_dimension), strict=True)
         size = [(n + 2 * pad - gap * (kernel - 1) - 1) // stride + 1 for n, kernel, stride, pad, gap in dimensions]
     return 2 * batch * prod(size) * prod(weight)
