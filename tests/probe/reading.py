@@ -1,15 +1,29 @@
-"""Functions that read parts of a box that a test has written."""
+"""Functions that read what the rank of a test has written: its box and its output."""
 
 import contextlib
+from typing import NamedTuple
 
-from tests.boxes import read_part, read_records, read_totals
+from tests.boxes import Totals, read_part, read_records, read_totals
+from tests.steps import StepRecord
 from zmon.box.reader import BoxReader
 
 
+class Steps(NamedTuple):
+    """The steps in a box."""
+
+    records: list[StepRecord]
+    totals: Totals
+
+
+def read_box(path):
+    """Return the steps in the box with this path."""
+    with contextlib.closing(BoxReader(path)) as reader:
+        return Steps(read_records(reader), read_totals(reader))
+
+
 def read_steps(box):
-    """Return step records and totals."""
-    with contextlib.closing(BoxReader(box.path)) as reader:
-        return read_records(reader), read_totals(reader)
+    """Return the steps in a box that a test has written."""
+    return read_box(box.path)
 
 
 def current_state(box):
@@ -20,6 +34,11 @@ def current_state(box):
 def read_sequences(box):
     """Return the number of collectives entered, by group."""
     return read_part(box, "sequences")
+
+
+def zmon_lines(rank):
+    """Return the lines that zmon has printed in the process of a rank."""
+    return [line for line in rank.output.splitlines() if line.startswith("zmon: ")]
 
 
 def ns(seconds):

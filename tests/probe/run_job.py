@@ -15,8 +15,8 @@ from zmon.probe.autoload.sitecustomize import AUTOLOAD
 RANK = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
 # `zmon run`, with the autoload folder of the test.
 RUN_WITH_FAKES = (
-    "import sys; from zmon.probe.run import become, environment, inherited_environment; "
-    "become(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"
+    "import sys; from zmon.probe.run import become_or_exit, environment, inherited_environment; "
+    "become_or_exit(sys.argv[2:], environment(inherited_environment(), autoload=sys.argv[1]))"
 )
 # The fake logs a process instead of watching it.
 FAKE_HOOKS = """
@@ -43,7 +43,7 @@ class Job:
         shutil.copytree(AUTOLOAD, self.zmon / "probe/autoload", ignore=shutil.ignore_patterns("__pycache__"))
         self.write(self.zmon / "__init__.py", "")
         self.write(self.zmon / "probe/__init__.py", "")
-        self.write(self.zmon / "probe/hooks/__init__.py", FAKE_HOOKS)
+        self.write_hooks(FAKE_HOOKS)
         self.write(self.packages / "torch.py", '__version__ = "2.13.0+cpu"\n')
         clean = {k: v for k, v in os.environ.items() if not k.startswith("ZMON_") and k not in RANK}
         self.env = {**clean, "PYTHONPATH": str(self.packages), "WATCHED": str(self.watched_log)}
@@ -52,6 +52,10 @@ class Job:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text))
         return file
+
+    def write_hooks(self, text: str) -> None:
+        """Replace the package of the hooks by this module."""
+        self.write(self.zmon / "probe/hooks/__init__.py", text)
 
     @property
     def watched(self) -> list[str]:

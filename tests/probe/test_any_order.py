@@ -28,23 +28,23 @@ class TimelineModel(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.box = Box(Path(self.folder.name))
         self.timeline = self.box.timeline
-        self.activity, self.phase_, self.op, self.step = "init", "other", None, 1
-        self.shown = "other"  # a phase marked inside a collective is shown after the collective
-        self.counts = {op: [0, 0, 0] for op in OPS}
-        self.ended = 0
-        self.issued = []
-        self.totals = read_steps(self.box)[1]
+        self.activity, self.phase, self.op, self.step = "init", "other", None, 1
+        self.shown_phase = "other"  # in the box: a phase marked inside a collective is shown after the collective
+        self.counts = {op: [0, 0, 0] for op in OPS}  # calls, bytes sent, bytes received
+        self.num_ended = 0  # steps
+        self.issued = []  # when asynchronous collectives were issued
+        self.totals = read_steps(self.box).totals
 
     def teardown(self):
-        self.ended += self.timeline.step_pending
+        self.num_ended += self.timeline.step_pending
         self.timeline.turn_to(ACTIVITIES.index("done"))
         records, totals = read_steps(self.box)
         assert all(map(parts_sum_to_duration, records))
-        assert len(records) == totals.steps == self.ended
+        assert len(records) == totals.steps == self.num_ended
         assert abs(totals.step_seconds - sum(record.duration for record in records)) < 1e-6
         for phase in PHASES:  # self time counts in steps only
-            whole = totals.measures.phases.get(phase, 0)
-            assert abs(whole - sum(r.measures.phases.get(phase, 0) for r in records)) < 1e-6
+            total = totals.measures.phases.get(phase, 0)
+            assert abs(total - sum(r.measures.phases.get(phase, 0) for r in records)) < 1e-6
         for op in OPS:
             measured = totals.measures.ops.get(op)
             counts = [measured.count, measured.sent_bytes, measured.received_bytes] if measured else [0, 0, 0]
@@ -57,16 +57,16 @@ class TimelineModel(RuleBasedStateMachine):
         self.counts[op] = [a + b for a, b in zip(self.counts[op], (number, sent, received), strict=True)]
 
     @rule(nanoseconds=NANOSECONDS)
-    def passes(self, nanoseconds):
+    def pass_time(self, nanoseconds):
         self.box.clock.ns += nanoseconds
 
     @rule(phase=st.sampled_from(PHASES))
-    def phase(self, phase):
-        assert self.timeline.current_phase == PHASE_NUMBER[self.phase_]
+    def mark_phase(self, phase):
+        assert self.timeline.current_phase == PHASE_NUMBER[self.phase]
         self.timeline.phase(PHASE_NUMBER[phase])
-        self.phase_ = phase
+        self.phase = phase
         if self.op is None:
-            self.shown = phase
+            self.shown_phase = phase
 
     @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES)
     def enter(self, op, sent, received):
@@ -101,7 +101,7 @@ class TimelineModel(RuleBasedStateMachine):
 
     def expect_left(self):
         self.op = None
-        self.shown = self.phase_
+        self.shown_phase = self.phase
 
     @rule(op=st.sampled_from(OPS), sent=BYTES, received=BYTES, number=st.integers(1, 5))
     def count_op(self, op, sent, received, number):
@@ -116,16 +116,16 @@ class TimelineModel(RuleBasedStateMachine):
             self.expect_turn("train")
         if number is not None:
             self.step = number
-        self.phase_ = "other"
+        self.phase = "other"
         if self.op is None:
-            self.shown = "other"
+            self.shown_phase = "other"
 
     @rule()
     def end_step(self):
         self.timeline.end_step()
-        self.ended += 1
+        self.num_ended += 1
         self.step += 1
-        self.phase_ = "other"
+        self.phase = "other"
         self.expect_left()
 
     @rule()
@@ -138,21 +138,21 @@ class TimelineModel(RuleBasedStateMachine):
         self.expect_turn(activity)
 
     def expect_turn(self, activity):
-        if read_steps(self.box)[1].steps > self.ended:  # the pending step ended with the activity
-            self.ended += 1
+        if read_steps(self.box).totals.steps > self.num_ended:  # the pending step ended with the activity
+            self.num_ended += 1
             self.step += 1
-        self.activity, self.phase_ = activity, "other"
+        self.activity, self.phase = activity, "other"
         self.expect_left()
 
     @invariant()
     def state_in_the_box_equals_the_model(self):
         state = current_state(self.box)
-        assert (state.activity, state.phase, state.op) == (self.activity, self.shown, self.op)
+        assert (state.activity, state.phase, state.op) == (self.activity, self.shown_phase, self.op)
         assert state.step == (self.step if self.timeline.activity == TRAIN else self.step - 1)
 
     @invariant()
     def totals_only_grow(self):
-        before, self.totals = self.totals, read_steps(self.box)[1]
+        before, self.totals = self.totals, read_steps(self.box).totals
         after = self.totals
         assert after.steps >= before.steps
         assert after.step_seconds >= before.step_seconds
@@ -160,10 +160,8 @@ class TimelineModel(RuleBasedStateMachine):
         for phase, seconds in before.measures.phases.items():
             assert after.measures.phases[phase] >= seconds
         for op, old in before.measures.ops.items():
-            new = after.measures.ops[op]
-            assert (new.count, new.sent_bytes, new.received_bytes) >= (old.count, old.sent_bytes, old.received_bytes)
-            assert new.exposed_seconds >= old.exposed_seconds
-            assert new.inflight_seconds >= old.inflight_seconds
+            for name in ("count", "sent_bytes", "received_bytes", "exposed_seconds", "inflight_seconds"):
+                assert getattr(after.measures.ops[op], name) >= getattr(old, name)
 
 
 TimelineModel.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)

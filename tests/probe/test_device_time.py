@@ -6,7 +6,7 @@ The times of a step are written in a later step, without waiting for the device.
 import pytest
 
 from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
-from zmon.probe.device_time import DeviceTime
+from zmon.probe.device_time import _MAX_QUEUED, DeviceTime
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
@@ -18,9 +18,9 @@ class Device:
 
     def __init__(self):
         self.queued = self.done = 0.0
-        self.made = self.waits = 0
+        self.num_events = 0
         self.capturing = self.broken = False
-        self.fails = -1  # number of events until one fails
+        self.num_good_events = -1  # until one fails; -1: none does
 
     def launch(self, milliseconds):
         self.queued += milliseconds
@@ -29,10 +29,10 @@ class Device:
         self.done = self.queued
 
     def event(self):
-        self.made += 1
+        self.num_events += 1
         return FakeEvent(self)
 
-    def time(self):
+    def device_time(self):
         return DeviceTime(self.event, lambda: not self.capturing)
 
 
@@ -47,7 +47,8 @@ class FakeEvent:
             raise RuntimeError("CUDA error")
         assert not self.device.capturing
         self.time = self.device.queued
-        self.failed, self.device.fails = self.device.fails == 0, self.device.fails - 1
+        self.failed = self.device.num_good_events == 0
+        self.device.num_good_events -= 1
 
     def query(self):
         if self.device.broken or self.failed:
@@ -72,7 +73,7 @@ def device():
 @pytest.fixture
 def box(box, device):
     box.timeline.turn_to(TRAIN)
-    box.timeline.device = box.ledger.device = device.time()
+    box.timeline.device = box.ledger.device = device.device_time()
     return box
 
 
@@ -92,7 +93,7 @@ def run_step(box, device, forward=3, wait=2, backward=5):
 
 def test_times_of_a_step_are_those_of_the_device_and_written_a_step_later(box, device):
     run_step(box, device)
-    assert read_steps(box)[1].steps == 0  # the device has not done the work yet
+    assert read_steps(box).totals.steps == 0  # the device has not done the work yet
     device.catch_up()
     run_step(box, device)
     (record,), totals = read_steps(box)
@@ -121,25 +122,25 @@ def test_steps_are_written_in_order_and_parts_sum_to_their_duration(box, device)
 def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     for _ in range(200):
         run_step(box, device)
-    assert len(box.timeline.device._queue) == 64
+    assert len(box.timeline.device._queue) == _MAX_QUEUED
     records, _ = read_steps(box)
-    assert len(records) == 200 - 64
+    assert len(records) == 200 - _MAX_QUEUED
     assert all(record.duration == 0 and not record.measures.phases for record in records)  # counts without times
     assert records[-1].measures.ops["all_reduce"].count == 1
-    assert box.ledger.dropped == 200 - 64
-    assert device.made < 600
+    assert box.ledger.dropped == 200 - _MAX_QUEUED
+    assert device.num_events < 600  # five events a step; those of a dropped step are used again
     device.catch_up()
     run_step(box, device)
     device.catch_up()
     box.timeline.turn_to(EVAL)
-    assert [ms(record.duration) for record in read_steps(box)[0]][-65:] == [10] * 65
+    assert [ms(record.duration) for record in read_steps(box).records][-_MAX_QUEUED - 1 :] == [10] * (_MAX_QUEUED + 1)
 
 
 @pytest.mark.parametrize("event", range(6))
 def test_event_that_fails_costs_the_steps_that_it_measures_and_delays_no_other(box, device, event):
     for number in range(20):
         if number == 4:
-            device.fails = event
+            device.num_good_events = event
         run_step(box, device)
         device.catch_up()
         assert len(box.timeline.device._queue) <= 1
@@ -157,7 +158,7 @@ def test_event_on_a_stream_that_is_behind_is_waited_for(box, device):
     box.timeline.end_step()
     device.done = 5
     run_step(box, device)
-    assert (read_steps(box)[0], box.ledger.dropped) == ([], 0)
+    assert (read_steps(box).records, box.ledger.dropped) == ([], 0)
 
 
 def test_events_are_reused(box, device):
@@ -171,10 +172,10 @@ def test_events_are_reused(box, device):
             box.timeline.turn_to(EVAL)
         if number % 5 == 4:
             device.catch_up()
-    assert device.made < 150
+    assert device.num_events < 150  # enough for the five steps that are unfinished at most
 
 
-DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and how many are dropped
+DURATIONS = {  # what host and device do → milliseconds of each step, 0: it has no times; and number of dropped steps
     # A number is milliseconds of work that the host submits; `done`: the device has done all work.
     "work between steps belongs to the next step": ("step 7 step done", [10, 17], 0),
     "work before and during an evaluation belongs to no step": (
@@ -236,7 +237,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     box.timeline.phase(FORWARD)
     device.launch(4)
     device.capturing = True
-    made = device.made
+    num_events = device.num_events
     box.timeline.phase(BACKWARD)
     assert box.timeline.issue() is None
     box.timeline.enter_op(ALL_REDUCE, 0, 1, 1)
@@ -244,7 +245,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     box.timeline.end_step()
     box.timeline.turn_to(EVAL)
     box.timeline.turn_to(TRAIN)
-    assert device.made == made
+    assert device.num_events == num_events
     device.capturing = False
     device.catch_up()
     run_step(box, device)

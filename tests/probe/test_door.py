@@ -8,23 +8,17 @@ import re
 
 import pytest
 
-from tests.boxes import read_records, read_totals
+from tests.boxes import read_totals
+from tests.probe.reading import read_box, zmon_lines
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.schema.names import ACTIVITIES, PHASES
 
-PREFIX = "zmon: "
-
-
-def zmon_lines(rank):
-    """Return the printed lines that are of zmon."""
-    return [line for line in rank.output.splitlines() if line.startswith(PREFIX)]
-
 
 def job_lines(rank):
-    """Return the printed lines that are of the job."""
-    return [line for line in rank.output.splitlines() if not line.startswith(PREFIX)]
+    """Return the lines that the job has printed."""
+    return [line for line in rank.output.splitlines() if not line.startswith("zmon: ")]
 
 
 def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
@@ -57,7 +51,7 @@ SMALL_FILES = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (1_000
 PRINTED = {  # script and environment → patterns of the lines that the rank prints; `{tmp}` is a folder with a file
     "calls before attach do nothing": (
         "with zmon.step(), zmon.activity('eval'):\n    zmon.phase('forward')\n    zmon.work(samples=1)\n"
-        "zmon.report(loss=1.0)\nzmon.plan(ranks=[{{}}])\nimport os\nprint(os.path.exists('{tmp}/boxes'))",
+        "zmon.report(loss=1.0)\nzmon.plan(ranks=[{}])\nimport os\nprint(os.path.exists('{tmp}/boxes'))",
         {}, ["False"],
     ),
     "second attach succeeds": (f"{ATTACH}\nprint(attach_box())", {}, ["True", "True"]),
@@ -93,7 +87,7 @@ PRINTED = {  # script and environment → patterns of the lines that the rank pr
 def test_script_continues_and_prints(start_rank, tmp_path, script, env, patterns):
     (tmp_path / "file").write_text("")
     env = {name: value.format(tmp=tmp_path) for name, value in env.items()}
-    rank = start_rank("import zmon\n" + script.replace("{tmp}", str(tmp_path)).replace("{{}}", "{}"), **env)
+    rank = start_rank("import zmon\n" + script.replace("{tmp}", str(tmp_path)), **env)
     assert rank.wait() == 0
     lines = rank.output.splitlines()
     assert len(lines) == len(patterns), lines
@@ -119,7 +113,7 @@ def test_attach_writes_the_identity_of_the_rank(start_rank):
     assert identity.labels == {"owner": "ann", "model": "dlrm"}
 
 
-def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
+def test_phases_on_a_real_clock_sum_to_each_step(start_rank):
     rank = start_rank("""
         import time, zmon
         from zmon import probe
@@ -133,8 +127,7 @@ def test_phases_and_collectives_of_a_real_clock_sum_to_each_step(start_rank):
                 time.sleep(0.003)
     """)
     assert rank.wait() == 0
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        records = read_records(reader)
+    records, _ = read_box(rank.box)
     assert len(records) == 5
     for record in records:
         assert sum(record.measures.phases.values()) == pytest.approx(record.duration, abs=1e-9)
@@ -160,8 +153,7 @@ def test_activity_that_fails_ends_without_a_checkpoint(start_rank):
     """)
     assert rank.wait() == 0
     assert rank.output == "train\ntrain\n"
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        assert read_totals(reader).last_checkpoint_time is None
+    assert read_box(rank.box).totals.last_checkpoint_time is None
 
 
 def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):

@@ -75,7 +75,7 @@ class Ending:
     kind: str = "exception"  # "": none
     type: str = ""
     message: str = ""  # a part of it
-    sent: int | None = None
+    sent: int | None = None  # the signal that the test sends
     sender: str = ""  # of a signal: "test", or "rank" itself
     late_sender: str = ""  # likewise of a signal after the last words
     activity: str = "init"
@@ -205,8 +205,6 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     assert ranks[0].words().kind == "signal"
     assert "all_reduce" in ranks[0].words().message
 
-
-# -- workers -----------------------------------------------------------------------------------------------
 
 WORKERS = {
     "ends": "sys.exit(3)",

@@ -32,11 +32,10 @@ BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
 ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
 # The variables around mpirun, if a task of srun starts it on each node.
 SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-PLACE = ("rank", "local_rank", "world_size", "local_world_size")
 
 
-def place(*numbers):
-    return dict(zip(PLACE, numbers, strict=True))
+def place(rank, local_rank, world_size, local_world_size):
+    return {"rank": rank, "local_rank": local_rank, "world_size": world_size, "local_world_size": local_world_size}
 
 
 LAUNCHES = {  # the environment of a rank, the arguments of its process group → what is read
@@ -121,7 +120,20 @@ def test_ranks_share_a_host_if_the_init_method_is_a_local_address(host):
     assert result.job_id
 
 
-@pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
+for_each_start = pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
+
+
+def run_program(folder, script, *arguments):
+    """Run Python in a folder with the script as `train.py` and as a package; return the lines that it prints."""
+    (folder / "train.py").write_text(textwrap.dedent(script))
+    (folder / "package").mkdir()
+    (folder / "package/__main__.py").write_text("import train\nif __name__ == '__main__':\n    train.main()\n")
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=True)
+    return done.stdout.splitlines()
+
+
+@for_each_start
 def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
     script = """
         import multiprocessing, os
@@ -141,18 +153,12 @@ def test_spawned_ranks_agree_on_a_job_id_from_the_script_name(tmp_path, start):
         if __name__ == "__main__":
             main()
     """
-    (tmp_path / "train.py").write_text(textwrap.dedent(script))
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/__main__.py").write_text("import train\nif __name__ == '__main__':\n    train.main()\n")
-    done = subprocess.run(
-        [sys.executable, *start], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )  # fmt: skip
-    first, second = done.stdout.splitlines()
+    first, second = run_program(tmp_path, script, *start)
     assert first == second
     assert first.startswith("package-" if "package" in start else "train-")
 
 
-@pytest.mark.parametrize("start", [["train.py"], ["-m", "train"], ["-m", "package"]], ids=" ".join)
+@for_each_start
 @pytest.mark.parametrize("how", ["same", "different", "fork"])
 def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(tmp_path, start, how):
     """A rank with another command, or a fork, may be a launch of its own: a program may start several in turn."""
@@ -178,13 +184,7 @@ def test_ranks_that_the_first_rank_starts_by_its_own_command_are_of_its_launch(t
         if __name__ == "__main__":
             main()
     """
-    (tmp_path / "train.py").write_text(textwrap.dedent(script))
-    (tmp_path / "package").mkdir()
-    (tmp_path / "package/__main__.py").write_text("import train\ntrain.main()\n")
-    done = subprocess.run(
-        [sys.executable, *start, how, *start], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
-    )  # fmt: skip
-    first, second = done.stdout.splitlines()
+    first, second = run_program(tmp_path, script, *start, how, *start)
     assert (first == second) == (how == "same")
 
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
@@ -31,8 +32,15 @@ def elastic(rank, restart, port=1, size=2):
     }
 
 
+class Ranks(NamedTuple):
+    """The ranks that a shell has started, in order."""
+
+    launch_ids: list[str]
+    launchers: list[str]  # their pids
+
+
 def start_ranks(tmp_path, *starts, command="{}"):
-    """Start a rank with each of these variables in one shell; return the launch ids and launcher pids of the ranks.
+    """Start a rank with each of these variables in one shell.
 
     `command` is a wrapper, with `{}` where the command of the rank is.
     """
@@ -45,7 +53,7 @@ def start_ranks(tmp_path, *starts, command="{}"):
     )  # fmt: skip
     ranks = [line.split() for line in done.stdout.splitlines()]
     assert len(ranks) == len(starts), done.stderr
-    return [launch_id for launch_id, _ in ranks], [pid for _, pid in ranks]
+    return Ranks([launch_id for launch_id, _ in ranks], [pid for _, pid in ranks])
 
 
 ONE_LAUNCH = {
@@ -64,16 +72,16 @@ SEVERAL_LAUNCHES = {
 
 @pytest.mark.parametrize("starts", ONE_LAUNCH.values(), ids=ONE_LAUNCH)
 def test_ranks_and_restarts_of_a_launch_have_one_id(tmp_path, starts):
-    assert len(set(start_ranks(tmp_path, *starts)[0])) == 1
+    assert len(set(start_ranks(tmp_path, *starts).launch_ids)) == 1
 
 
 @pytest.mark.parametrize("starts", SEVERAL_LAUNCHES.values(), ids=SEVERAL_LAUNCHES)
 def test_launches_have_different_ids(tmp_path, starts):
-    assert len(set(start_ranks(tmp_path, *starts)[0])) == len(starts)
+    assert len(set(start_ranks(tmp_path, *starts).launch_ids)) == len(starts)
 
 
 def test_launches_of_two_shells_have_different_ids(tmp_path):
-    assert start_ranks(tmp_path, local(0))[0] != start_ranks(tmp_path, local(0))[0]
+    assert start_ranks(tmp_path, local(0)).launch_ids != start_ranks(tmp_path, local(0)).launch_ids
 
 
 def test_wrappers_of_each_rank_do_not_hide_their_launcher(tmp_path):
@@ -83,6 +91,8 @@ def test_wrappers_of_each_rank_do_not_hide_their_launcher(tmp_path):
 
 
 def test_nodes_of_a_launch_have_one_id(tmp_path):
-    nodes = [start_ranks(tmp_path, {**NODE, "RANK": rank, "MASTER_PORT": "1"})[0] for rank in "01"]
-    assert nodes[0] == nodes[1]
-    assert start_ranks(tmp_path, {**NODE, "RANK": "0", "MASTER_PORT": "2"})[0] != nodes[0]
+    first, second, other = (
+        start_ranks(tmp_path, {**NODE, "RANK": rank, "MASTER_PORT": port}).launch_ids
+        for rank, port in (("0", "1"), ("1", "1"), ("0", "2"))
+    )
+    assert first == second != other

@@ -17,17 +17,21 @@ from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
 from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.schema.steps import MEAN
 
-# The arguments of `zmon.work`.
-DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
+DECLARED = [measure.name for measure in AMOUNT_MEASURES[: layout.NUM_DECLARED]]
+
+
+def work(box, **amounts):
+    """Report the work of a step, as `zmon.work` does."""
+    box.ledger.work(*map(amounts.get, DECLARED))
 
 
 def test_only_a_complete_checkpoint_has_a_time(box):
     box.timeline.turn_to(CHECKPOINT)
     box.timeline.turn_to(EVAL)
-    assert read_steps(box)[1].last_checkpoint_time is None
+    assert read_steps(box).totals.last_checkpoint_time is None
     box.ledger.note_checkpoint()
     box.steps(1)
-    assert read_steps(box)[1].last_checkpoint_time is not None
+    assert read_steps(box).totals.last_checkpoint_time is not None
 
 
 def test_boundary_is_whole_if_another_thread_saves_between_its_copy_and_its_checksum(box, monkeypatch):
@@ -40,7 +44,7 @@ def test_boundary_is_whole_if_another_thread_saves_between_its_copy_and_its_chec
     box.timeline.turn_to(EVAL)
     assert BoxReader(box.path).last_boundary()[layout.NUMBER] == box.ledger.boundaries
     box.timeline.turn_to(TRAIN)
-    assert read_steps(box)[1].last_checkpoint_time is not None
+    assert read_steps(box).totals.last_checkpoint_time is not None
 
 
 def test_report_stores_four_keys_and_nan_and_counts_the_others(box):
@@ -50,16 +54,16 @@ def test_report_stores_four_keys_and_nan_and_counts_the_others(box):
     assert read_part(box, "report") == pytest.approx(
         {"loss": 0.4, "auc": float("nan"), "lr": 0.1, "ne": 0.9}, nan_ok=True
     )
-    assert read_steps(box)[1].dropped_records == 2
+    assert read_steps(box).totals.dropped_records == 2
 
 
 @pytest.mark.parametrize("samples", [-1, 2**62, 2**70, float("nan"), float("inf"), "many", object(), [3]])
 def test_invalid_amount_of_work_is_refused_and_loses_no_step(box, samples):
     with pytest.raises((TypeError, ValueError, OverflowError)):
-        box.ledger.work(samples, None)
+        work(box, samples=samples)
     box.steps(3)
-    assert read_steps(box)[1].steps == 3
-    assert read_steps(box)[1].measures.samples is None
+    assert read_steps(box).totals.steps == 3
+    assert read_steps(box).totals.measures.samples is None
 
 
 def test_sum_of_work_is_bounded_and_loses_no_step(box):
@@ -67,7 +71,7 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
     for _ in range(4):
         box.timeline.begin_step(None)
         for _ in range(4):
-            box.ledger.work(2**62 - 1, 1)
+            work(box, samples=2**62 - 1, lookups=1)
         box.steps(1)
     records, totals = read_steps(box)
     assert totals.steps == 4
@@ -79,10 +83,10 @@ def test_totals_count_on_beyond_their_limit(box):
     """A GPU does 2^62 operations within hours. Differences of totals stay right."""
     for _ in range(4):
         box.timeline.begin_step(None)
-        box.ledger.work(None, None, 2**62 - 2**10, 2**61)
+        work(box, flops=2**62 - 2**10, memory_traffic=2**61)
         box.steps(1)
     reader = BoxReader(box.path)
-    number = reader._place().boundaries
+    number = box.ledger.boundaries
     before, last = reader._boundary(number - 1), reader._boundary(number)
     reader.close()
     steps = aligned_steps({"": [StepEnds(before, last, mean_from=before)]})
@@ -92,13 +96,10 @@ def test_totals_count_on_beyond_their_limit(box):
 
 @pytest.mark.parametrize("name", DECLARED)
 def test_amount_is_that_of_the_step(box, name):
-    def work(amount):
-        box.ledger.work(*(amount if declared == name else None for declared in DECLARED))
-
     for _ in range(2):
         box.timeline.begin_step(None)
-        work(3e12)
-        work(500)
+        work(box, **{name: 3e12})
+        work(box, **{name: 500})
         box.steps(1)
     box.steps(1)
     reader = BoxReader(box.path)
@@ -115,24 +116,24 @@ def test_counted_step_stands_for_later_ones_by_their_samples(box, counted_sample
     box.ledger.counted_flops, box.ledger.counted_samples = 1000, counted_samples
     for samples in (32, 16, None):
         box.timeline.begin_step(None)
-        box.ledger.work(samples, None)
+        work(box, samples=samples)
         box.steps(1)
-    assert [r.measures.flops for r in read_steps(box)[0]] == expected
+    assert [r.measures.flops for r in read_steps(box).records] == expected
 
 
 def test_declared_operations_count_instead_of_counted_ones(box):
     box.ledger.counted_flops = 1000
     box.timeline.begin_step(None)
-    box.ledger.work(None, None, 7)
+    work(box, flops=7)
     box.steps(1)
-    assert read_steps(box)[0][0].measures.flops == 7
+    assert read_steps(box).records[0].measures.flops == 7
 
 
 def test_work_before_an_evaluation_does_not_count_for_the_next_step(box):
-    box.ledger.work(32, None)
+    work(box, samples=32)
     box.timeline.turn_to(EVAL)
     box.steps(1)
-    assert read_steps(box)[0][0].measures.samples is None
+    assert read_steps(box).records[0].measures.samples is None
 
 
 def test_memory_is_read_once_a_second_and_kept_if_a_reading_fails(box):
@@ -148,7 +149,7 @@ def test_memory_is_read_once_a_second_and_kept_if_a_reading_fails(box):
     box.clock.sleep(1)
     box.steps(1)
     assert len(readings) == 3
-    assert read_steps(box)[1].memory == (1, 2, 3)
+    assert read_steps(box).totals.memory == (1, 2, 3)
 
 
 class FakeInterface(JobInterface):
@@ -205,16 +206,13 @@ def test_bytes_of_steps_before_a_change_of_activity_are_in_the_totals(box, inter
     box.timeline.turn_to(EVAL)
     interface.counters[0] += 5000
     box.timeline.turn_to(TRAIN)
-    assert read_steps(box)[1].measures.nic_sent_bytes == 70
+    assert read_steps(box).totals.measures.nic_sent_bytes == 70
 
 
 @pytest.mark.parametrize("counters", [[10, 20], None], ids=["reset", "gone"])
-def test_interface_bytes_are_unknown_after_a_reset_or_without_interface(box, counters):
-    interface = FakeInterface()
-    box.steps(1)
-    box.ledger._interface = interface
+def test_interface_bytes_are_unknown_after_a_reset_or_without_interface(box, interface, counters):
     interface.counters = counters
-    box.steps(1)
-    measures = read_steps(box)[0][1].measures
+    box.steps(1, seconds=0.2)
+    measures = read_steps(box).records[1].measures
     assert measures.nic_sent_bytes is None
     assert measures.nic_received_bytes is None

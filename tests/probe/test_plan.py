@@ -8,8 +8,7 @@ import json
 
 import pytest
 
-from tests.boxes import read_totals
-from tests.probe.test_door import zmon_lines
+from tests.probe.reading import read_box, zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import COUNTS, encode_plan
@@ -31,11 +30,6 @@ SCRIPT = """
 def read_plan_file(rank):
     """Return the content of the plan's file."""
     return json.loads(rank.box.with_name("plan.json").read_text())
-
-
-def read_dropped(rank):
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        return read_totals(reader).dropped_records
 
 
 def test_rank_0_writes_its_plan_beside_its_box(start_rank):
@@ -73,7 +67,7 @@ def test_steps_need_no_prediction_for_the_ranks(start_rank):
 def test_ranks_other_than_0_write_no_plan(start_rank):
     rank = start_rank(SCRIPT, number=1, world_size=2)
     assert rank.wait() == 0
-    assert (rank.output, read_dropped(rank)) == ("", 0)
+    assert (rank.output, read_box(rank.box).totals.dropped_records) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
 
 
@@ -105,7 +99,7 @@ def test_invalid_plan_is_dropped_and_the_previous_plan_is_kept(start_rank):
     assert rank.wait() == 0
     for line, part in zip(zmon_lines(rank), MISUSE.values(), strict=True):
         assert line.startswith(f"zmon: zmon.plan(): {part}")
-    assert read_dropped(rank) == len(MISUSE)
+    assert read_box(rank.box).totals.dropped_records == len(MISUSE)
     assert read_plan_file(rank)["plan"]["lookups"] == [7]
 
 

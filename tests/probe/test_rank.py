@@ -16,9 +16,6 @@ from zmon.schema.names import PHASES
 ALL_REDUCE, ALL_TO_ALL = OP_NUMBER["all_reduce"], OP_NUMBER["all_to_all"]
 
 
-# -- a step is the sum of its parts ------------------------------------------------------------------------
-
-
 def act(box, words):
     """Let a rank act: a number is milliseconds that pass, a phase is marked, a collective is entered, and so on.
 
@@ -85,7 +82,7 @@ def test_parts_of_each_step_sum_to_it(box, words, steps):
 
 def test_step_starts_when_the_step_before_has_ended(box):
     act(box, "step 7 step")
-    first, second = read_steps(box)[0]
+    first, second = read_steps(box).records
     assert second.start == pytest.approx(first.start + first.duration, abs=1e-8)
 
 
@@ -151,9 +148,6 @@ def test_collective_outside_steps_is_counted_in_the_totals_only(box):
     broadcast = totals.measures.ops["broadcast"]
     assert (broadcast.count, broadcast.sent_bytes, broadcast.exposed_seconds) == (1, 80, 0.0)  # only steps have time
     assert ms(totals.step_seconds) == 20
-
-
-# -- the state ---------------------------------------------------------------------------------------------
 
 
 def test_steps_are_counted_from_the_last_explicit_number(box):
@@ -252,17 +246,14 @@ def test_invalid_step_number_loses_no_later_step(box, number):
     box.timeline.begin_step(7)
     box.timeline.end_step()
     box.steps(2)
-    assert [record.step for record in read_steps(box)[0]][-3:] == [7, 8, 9]
-
-
-# -- activities between steps ------------------------------------------------------------------------------
+    assert [record.step for record in read_steps(box).records][-3:] == [7, 8, 9]
 
 
 def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
     begin = box.clock.ns
     act(box, "3000 step 480 step 250 eval 7000 checkpoint 2000 train step eval")
     act(box, "1000 done")
-    totals = read_steps(box)[1]
+    totals = read_steps(box).totals
     assert totals.between_seconds == pytest.approx({"init": 3, "train": 0.25, "eval": 8, "checkpoint": 2}, abs=1e-6)
     assert totals.step_seconds == pytest.approx(0.54, abs=1e-6)
     age = (box.clock.ns - begin) * 1e-9
@@ -271,4 +262,4 @@ def test_times_of_activities_and_steps_sum_to_the_age_of_the_rank(box):
 
 def test_current_activity_is_not_yet_included(box):
     act(box, "step eval 7000")
-    assert "eval" not in read_steps(box)[1].between_seconds
+    assert "eval" not in read_steps(box).totals.between_seconds

@@ -17,15 +17,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.places import REPOSITORY
-from tests.probe.run_job import RANK, Job, python
+from tests.probe.run_job import RANK, python
 from zmon.errors import UsageError
 from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID
 from zmon.probe.run import environment, path_without
-
-
-@pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path)
 
 
 def assert_single_line(stderr, *parts):
@@ -177,7 +172,7 @@ def test_python_3_6_can_parse_sitecustomize():
 
 @pytest.mark.parametrize("hooks", ["def watch(): 1 / 0", "def watch(:", "", "import nowhere"])
 def test_failing_hooks_print_a_single_line_and_the_job_continues(job, hooks):
-    job.write(job.zmon / "probe/hooks/__init__.py", hooks)
+    job.write_hooks(hooks)
     done = job.run(*python("import torch; print(torch.__version__)"))
     assert (done.returncode, done.stdout) == (0, "2.13.0+cpu\n")
     assert_single_line(done.stderr, "not watched")
@@ -185,7 +180,7 @@ def test_failing_hooks_print_a_single_line_and_the_job_continues(job, hooks):
 
 @pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
 def test_closed_or_full_stderr_does_not_harm_the_job(job, stderr):
-    job.write(job.zmon / "probe/hooks/__init__.py", "def watch(): 1 / 0")
+    job.write_hooks("def watch(): 1 / 0")
     job.write(job.root / "script.py", "import torch; print('runs')")
     done = job.run("bash", "-c", f"{sys.executable} script.py {stderr}")
     assert (done.returncode, done.stdout) == (0, "runs\n")

@@ -6,17 +6,17 @@ import time
 import pytest
 
 from tests.places import REPOSITORY
-from tests.probe.run_job import Job, python
+from tests.probe.run_job import python
 from zmon.probe.run_check import isolating_option
 
 RUN = f"""
 import sys
 sys.path.insert(0, {str(REPOSITORY)!r})
-from zmon.probe.run import become, environment, inherited_environment
+from zmon.probe.run import become_or_exit, environment, inherited_environment
 from zmon.probe.run_check import check_beside
 env = environment(inherited_environment())
 check_beside(env["ZMON_RUN_PID"], look_seconds=0.05, lasting_seconds=0.1)
-become(sys.argv[1:], env)
+become_or_exit(sys.argv[1:], env)
 """
 # A process that has this file in its memory looks as if it had imported torch.
 LOADS = """
@@ -29,8 +29,7 @@ time.sleep(2.0)
 
 
 @pytest.fixture
-def job(tmp_path):
-    job = Job(tmp_path)
+def job(job, tmp_path):
     (tmp_path / "libtorch_cpu.so").write_bytes(b"x" * 4096)
     job.write(tmp_path / "loads.py", LOADS)
     job.write(tmp_path / "other/sitecustomize.py", "")
@@ -64,6 +63,13 @@ def test_process_that_the_hook_does_not_reach_is_reported_once(job, start, reaso
     (line,) = done.stderr.splitlines()
     assert line.startswith("zmon: process ")
     assert f"imported torch and is not watched: {reason}" in line
+
+
+def test_process_is_reported_too_if_stdin_is_closed(job):
+    """A descriptor of the check then has the number of stdin."""
+    start, reason = UNHOOKED["another path"]
+    without_stdin = ["sh", "-c", 'exec "$@" <&-', "sh", sys.executable, "-c", RUN]
+    assert reason in job.run("sh", "-c", f"{start} < /dev/null", prefix=without_stdin).stderr
 
 
 @pytest.mark.parametrize("start", [BESIDE, f"ZMON_DISABLED=1 PYTHONPATH=other {BESIDE}"])

@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.foreign_environment import assert_ranks_are_watched, make_environment
-from tests.probe.run_job import RANK, Job, python
-
-
-@pytest.fixture
-def job(tmp_path):
-    return Job(tmp_path)
+from tests.probe.run_job import RANK, python
 
 
 def test_module_and_loader_of_torch_are_unchanged(job):
@@ -110,14 +105,11 @@ def test_trainer_that_a_wrapper_starts_as_a_rank_is_watched(job, start):
 
 
 def test_child_of_a_rank_does_not_attach_at_once(job):
-    job.write(
-        job.zmon / "probe/hooks/__init__.py",
-        """
+    job.write_hooks("""
         from zmon.probe.autoload.sitecustomize import attaches_at_once
         def watch():
             print(attaches_at_once(), flush=True)
-    """,
-    )
+    """)
     child = "subprocess.run([sys.executable, '-c', 'import torch'])"
     done = job.run(*python(f"import subprocess, sys; {child}; import torch"), **RANK)
     assert done.stdout == "False\nTrue\n"
@@ -125,15 +117,12 @@ def test_child_of_a_rank_does_not_attach_at_once(job):
 
 def test_rank_below_a_watched_process_does_not_attach_at_once(job):
     """It attaches when it joins a process group."""
-    job.write(
-        job.zmon / "probe/hooks/__init__.py",
-        """
+    job.write_hooks("""
         from zmon.probe.autoload.sitecustomize import attaches_at_once, is_below_rank, mark_environment
         def watch():
             print(attaches_at_once(), is_below_rank(), flush=True)
             mark_environment()
-    """,
-    )
+    """)
     child = f"subprocess.run([sys.executable, '-c', 'import torch'], env={{**os.environ, **{RANK}}})"
     assert job.run(*python(f"import os, subprocess, sys, torch; {child}")).stdout == "False False\nFalse True\n"
     assert job.run(*python(f"import os, subprocess, sys; {child}")).stdout == "True False\n"
@@ -150,8 +139,6 @@ def test_zmon_disabled_leaves_the_process_unwatched(job, value, watched):
     job.run_both_ways(*python("import torch"), ZMON_DISABLED=value)
     assert len(job.watched) == watched
 
-
-# -- real torch --------------------------------------------------------------------------------------------
 
 RANKS = """
     import os, sys, time

@@ -29,7 +29,7 @@ from typing import Any, ParamSpec
 from zmon.box.identity import Identity, fits_shares
 from zmon.errors import UsageError, ZmonError
 from zmon.probe.autoload.sitecustomize import switched_off
-from zmon.probe.complaints import complain as complain  # the hooks use it too
+from zmon.probe.complaints import complain as complain  # exported for the hooks
 from zmon.probe.edge import fronts
 from zmon.probe.labels import parse_labels, with_label
 from zmon.probe.last_words import RecordResult, forget_last_words, record_last_words
@@ -42,11 +42,11 @@ from zmon.schema.names import FLOPS_SOURCES
 
 P = ParamSpec("P")
 current: RankTimeline | None = None  # the timeline of this rank, for the hooks; None while the rank is not watched
-_identity: Identity | None = None
+_identity: Identity | None = None  # as the box has it
 _on_rank: Callable[[], None] | None = None  # called after this process has attached, if `expect_rank` was called
 _expects_rank = False  # this process attaches once it becomes a rank
 _must_join = False  # this process is a rank only if it joins a process group, because a rank has started it
-_record_result: RecordResult | None = None
+_record_result: RecordResult | None = None  # returned by `record_last_words`
 
 
 def start_training() -> RankTimeline | None:
@@ -192,7 +192,7 @@ class _Step:
                 if kind is None:
                     current.end_step()
                 else:
-                    current.ledger.failed_steps += 1  # the job may try it again, which then belongs to the same step
+                    current.ledger.failed_steps += 1  # the job may try it again: its time counts for the next step
                 current.overhead_ns += time.monotonic_ns() - begin
             except Exception as failure:
                 _complain(failure)
@@ -267,14 +267,14 @@ def work(
     """
     if current is not None:
         try:
-            if flops is not None and not _is_declared(current.ledger, dtype):
+            if flops is not None and not _declare_dtype(current.ledger, dtype):
                 flops = None  # the other amounts of the call still count
             current.ledger.work(samples, lookups, flops, memory_traffic, tokens, offload_read, offload_written)
         except Exception as error:
             _complain(error)
 
 
-def _is_declared(ledger: Ledger, dtype: object) -> bool:
+def _declare_dtype(ledger: Ledger, dtype: object) -> bool:
     """Write the dtypes of the declared operations into the box if they are new; return False if they are no dtypes."""
     if dtype is not None and (dtype is ledger.declared_dtype or dtype == ledger.declared_dtype):
         return True
@@ -329,11 +329,12 @@ def _detach_in_child() -> None:
         forget_last_words()
 
 
-def _complain(error: Exception, hint: str = "") -> None:
+def _complain(error: Exception, line: str = "") -> None:
+    """Count a record that is lost, and report the error, in this line if it is given."""
     if current is not None:
         current.ledger.dropped += 1
-    complain(hint or (str(error) if isinstance(error, ZmonError) else f"the probe could not record a call: {error!r}"))
+    complain(line or (str(error) if isinstance(error, ZmonError) else f"the probe could not record a call: {error!r}"))
 
 
 fronts.connect(probe_names=globals(), phase_numbers=PHASE_NUMBER)
-step, phase, work = fronts.front("step", step, raiser=_step), fronts.front("phase", phase), fronts.front("work", work)
+step, phase, work = fronts.front("step", step, partner=_step), fronts.front("phase", phase), fronts.front("work", work)

@@ -15,7 +15,6 @@ from zmon.errors import DISTRIBUTION, PROBE_DISTRIBUTION, UsageError
 from zmon.probe.run import JOB_ID_HELP, LABEL_HELP, run
 
 USAGE = "zmon run [--job-id ID] [--label KEY=VALUE]... -- CMD..."
-HELP = ("-h", "--help")
 
 
 def main() -> NoReturn:
@@ -32,7 +31,7 @@ def _command(words: Sequence[str]) -> NoReturn:
     name = words[0] if words else ""
     if name == "run":
         _run(words[1:])
-    if name in HELP:
+    if name in ("-h", "--help"):
         print(f"usage: {USAGE}\nThis is {PROBE_DISTRIBUTION}, for jobs. {DISTRIBUTION} has the other commands.")
     elif name == "--version":
         print(f"zmon, version {zmon.__version__} ({PROBE_DISTRIBUTION})")

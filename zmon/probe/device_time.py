@@ -27,15 +27,15 @@ class TimedBoundary(NamedTuple):
 
     kind: int
     image: bytes  # the boundary when it was closed; its times are not those of the device
-    times: list[tuple[int, int]]  # index in the times of the boundary, nanoseconds
-    duration: int
+    times: list[tuple[int, int]]  # by part of the step, as an index into the times of the boundary: nanoseconds
+    duration: int  # nanoseconds
     dropped: bool
 
 
 class _Mark(NamedTuple):
     """The end of one part of a step on the device."""
 
-    slot: int  # the index, in the times of the boundary, of the part that ends here
+    part: int  # the part that ends here, as an index into the times of the boundary
     event: Event
     issued: Event | None  # recorded when the collective was issued; None if that was just before
     in_flight: bool  # the collective is not done yet
@@ -65,10 +65,10 @@ class DeviceTime:
         self._marks: list[_Mark] = []
         self._start = self.mark()
 
-    def end(self, slot: int, issued: Event | None = None, in_flight: bool = False) -> None:
-        """Mark the moment on the device at which the part with index `slot` ends and the next part begins."""
+    def end(self, part: int, issued: Event | None = None, in_flight: bool = False) -> None:
+        """Mark the moment on the device at which this part of the step ends and the next part begins."""
         if (event := self.mark()) is not None:
-            self._marks.append(_Mark(slot, event, issued, in_flight))
+            self._marks.append(_Mark(part, event, issued, in_flight))
 
     def mark(self) -> Event | None:
         """Record an event for this moment; return None if that is not possible."""
@@ -95,12 +95,12 @@ class DeviceTime:
                 self._start = start
             self._queue.append(_QueuedBoundary(kind, image, [], None, used_events))
 
-    def finished_boundaries(self, leaving: bool = False) -> Iterator[TimedBoundary]:
+    def timed_boundaries(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
-        A boundary that it has not passed is yielded as dropped if one of its events failed, if more than 64 are queued,
-        or if the rank is leaving. While a CUDA graph is captured, nothing is yielded: the question about an event would
-        break the capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
+        One that it has not passed is yielded as dropped if its times will never be known, if too many are queued, or if
+        the rank is leaving. While a CUDA graph is captured, nothing is yielded: a query of an event would break the
+        capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
         while self._queue and self._may_query():
             kind, image, marks, start, used_events = self._queue[0]
@@ -109,13 +109,13 @@ class DeviceTime:
                 done = not marks or marks[-1].event.query()
                 times = list(_times(start, marks)) if done and start is not None else []
             except RuntimeError:
-                done, times, failed = False, [], _has_failed([*used_events, marks[-1].event])
+                done, times, failed = False, [], not _may_be_timed_later([*used_events, marks[-1].event])
             if not (done or failed or leaving) and len(self._queue) <= _MAX_QUEUED:
                 return
             self._queue.popleft()
             if not failed:
                 self._free_events += used_events  # they can be recorded again even before the device has passed them
-            duration = sum(ns for slot, ns in times if slot < layout.INFLIGHT)
+            duration = sum(ns for part, ns in times if part < layout.INFLIGHT)
             yield TimedBoundary(kind, image, times, duration, not done)
 
     def _may_query(self) -> bool:
@@ -126,8 +126,7 @@ class DeviceTime:
 
     def _event(self) -> Event:
         try:
-            # not `if self._free_events`: every thread that issues a collective takes events from it
-            event = self._free_events.pop()
+            event = self._free_events.pop()  # another thread that issues a collective may take the last one
         except IndexError:
             event = self._make_event()
         event.record()
@@ -138,21 +137,22 @@ def _events(marks: list[_Mark]) -> list[Event]:
     return [event for mark in marks for event in (mark.event, mark.issued) if event is not None]
 
 
-def _has_failed(events: list[Event]) -> bool:
-    """Return False if the device has not passed all of these events yet; True if times between them stay unknown."""
+def _may_be_timed_later(events: list[Event]) -> bool:
+    """Return True if no event has failed and the device has not passed all of them yet."""
     try:
-        return all(event.query() for event in events)
+        return not all(event.query() for event in events)
     except RuntimeError:
-        return True
+        return False
 
 
 def _times(start: Event, marks: list[_Mark]) -> Iterator[tuple[int, int]]:
+    """Yield each part and its nanoseconds. Raises RuntimeError if an event failed or the device has not passed it."""
     for mark in marks:
         elapsed = start.elapsed_time(mark.event)
-        yield mark.slot, int(max(elapsed, 0) * _NS_PER_MS)
-        if mark.slot >= layout.EXPOSED and not mark.in_flight:
+        yield mark.part, int(max(elapsed, 0) * _NS_PER_MS)
+        if mark.part >= layout.EXPOSED and not mark.in_flight:
             in_flight = (mark.issued or start).elapsed_time(mark.event)
-            yield mark.slot - layout.EXPOSED + layout.INFLIGHT, int(max(in_flight, 0) * _NS_PER_MS)
+            yield mark.part - layout.EXPOSED + layout.INFLIGHT, int(max(in_flight, 0) * _NS_PER_MS)
         # A negative time means that the event is on a stream that is ahead. It counts as 0, and `start` stays, so no
         # time counts twice.
         if elapsed >= 0:

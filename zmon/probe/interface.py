@@ -57,9 +57,10 @@ class JobInterface:
         """Return the bytes sent and received since the last reading; None if it is gone or its counters were reset."""
         before, now = self._last, self.read()
         self._last = now
-        if before is None or now is None or now[0] < before[0] or now[1] < before[1]:
+        if before is None or now is None:
             return None
-        return now[0] - before[0], now[1] - before[1]
+        sent, received = now[0] - before[0], now[1] - before[1]
+        return (sent, received) if min(sent, received) >= 0 else None
 
     def read(self) -> tuple[int, int] | None:
         """Return the bytes sent and received since boot, or None if the interface is gone."""

@@ -76,13 +76,14 @@ class _LastWords:
         self._previous_hook = sys.excepthook
         self._is_recorded = False
         self._has_result = False  # a framework has reported how the job's function ended
-        self._exit: tuple[SystemExit, int] | None = None  # of the last sys.exit, and `timeline.since` at that moment
+        self._last_exit: SystemExit | None = None  # of the last sys.exit
+        self._since_at_exit = 0  # `timeline.since` at that moment
 
     def record_result(self, runner: str, error: BaseException | None) -> None:
         if runner:
             self._is_recorded, self._has_result = False, True
             self._record("exit" if error is None else "exception", error, runner)
-        elif self._has_result and os.getpid() == self._rank_pid:
+        elif self._has_result and os.getpid() == self._rank_pid:  # the job goes on
             self._is_recorded = self._has_result = False
             self._write(0, "")
 
@@ -95,7 +96,7 @@ class _LastWords:
 
         @functools.wraps(previous_exit)
         def exit(status: str | int | None = None, /) -> NoReturn:
-            self._exit = SystemExit(status), self._timeline.since
+            self._last_exit, self._since_at_exit = SystemExit(status), self._timeline.since
             previous_exit(status)
 
         return exit
@@ -105,8 +106,8 @@ class _LastWords:
         # sys.last_value, which is needed if the job replaced our excepthook. A SystemExit is not stored there, so ours
         # is used, but only if the rank did nothing after it. Otherwise the job caught it and went on.
         error = sys.exc_info()[1] or getattr(sys, "last_value", None)
-        if error is None and self._exit is not None and self._exit[1] == self._timeline.since:
-            error = self._exit[0]
+        if error is None and self._since_at_exit == self._timeline.since:
+            error = self._last_exit
         if error is None or (isinstance(error, SystemExit) and not error.code):
             self._record("exit", None)
         else:
@@ -129,12 +130,12 @@ class _LastWords:
 
 def _wrap_signal(set_handler: Callable[..., Any], tail: int) -> Callable[..., Any]:
     """Wrap signal.signal, so that the sender is also recorded if the job sets a handler of its own afterwards."""
-    rank = os.getpid()
+    rank_pid = os.getpid()
 
     @functools.wraps(set_handler)
     def set_and_record(*args: Any, **kwargs: Any) -> Any:
         previous = set_handler(*args, **kwargs)
-        if os.getpid() == rank:  # not in a worker forked from the rank
+        if os.getpid() == rank_pid:  # not in a worker forked from the rank
             _record_sender(tail)
         return previous
 
@@ -212,11 +213,11 @@ def _own_frame(error: BaseException) -> str:
 def _is_own(code: CodeType) -> bool:
     """Return True for code of the job, and False for a library or zmon."""
     path = code.co_filename
-    is_library = path.startswith((_LIBRARY, _ZMON, _WRAPPER_FILE, "<frozen")) or any(part in path for part in _PACKAGES)
-    return not is_library
+    return not path.startswith((_LIBRARY, _ZMON, _WRAPPER_FILE, "<frozen")) and not any(p in path for p in _PACKAGES)
 
 
 def _is_in_collective(error: BaseException) -> bool:
+    """Return True if the exception passed through zmon's wrapper of a collective, or through torch's own function."""
     codes = [frame.f_code for frame, _ in walk_tb(error.__traceback__)]
     if any(code.co_filename.startswith(_WRAPPER_FILE) and code.co_name in _WRAPPERS for code in codes):
         return True

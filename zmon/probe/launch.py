@@ -84,8 +84,7 @@ def read_launch(
     max_restarts = _number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = find_launcher(env, rank) if env_world_size == world_size else os.getppid()
-    launcher_start = start_ticks(launcher)
-    launch_id = launch_id_of(env, many_nodes, (launcher, launcher_start), world_size, init_method)
+    launch_id = launch_id_of(env, many_nodes, launcher, world_size, init_method)
     return LaunchEnvironment(
         job_id=_job_id(env, job_id, many_nodes, launch_id),
         launch_id=launch_id,
@@ -98,7 +97,7 @@ def read_launch(
         restart_count=restarts,
         max_restarts=max_restarts if max_restarts >= 0 else None,
         launcher_pid=launcher,
-        launcher_start=launcher_start,
+        launcher_start=start_ticks(launcher),
         watch=int(watch) if (watch := env.get(WATCH, "")).isdecimal() else 0,
     )
 
@@ -107,12 +106,13 @@ def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, 
     """Return the number of ranks on this host; 0: unknown. `is_of_env`: the environment describes this launch."""
     is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
     names = LOCAL_WORLD_SIZE if is_of_env else ()
-    number = _number(env, *names, default=world_size if is_local else 0)
-    # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node. Without a
-    # number of nodes, the division results in 0.
+    if number := _number(env, *names, default=world_size if is_local else 0):
+        return number
+    # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node.
     is_one_step = _number(env, "SLURM_STEP_NUM_TASKS", default=0) == world_size
-    nodes = ("SLURM_STEP_NUM_NODES",) if is_one_step else ()
-    return number or world_size // _number(env, *nodes, "SLURM_JOB_NUM_NODES", default=world_size + 1)
+    of_step = ("SLURM_STEP_NUM_NODES",) if is_one_step else ()
+    num_nodes = _number(env, *of_step, "SLURM_JOB_NUM_NODES", default=0)
+    return world_size // num_nodes if num_nodes else 0
 
 
 def check_job_id(job_id: str) -> str:
@@ -127,12 +127,11 @@ def check_job_id(job_id: str) -> str:
 
 
 def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launch_id: str) -> str:
-    slurm = env.get("SLURM_JOB_ID")
-    torchrun = env.get("TORCHELASTIC_RUN_ID", "none")
-    is_random = not many_nodes and _UUID.fullmatch(torchrun)  # torchrun --standalone makes it; it tells people nothing
+    slurm, torchrun = env.get("SLURM_JOB_ID"), env.get("TORCHELASTIC_RUN_ID", "none")
     if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
         return check_job_id(job_id)
-    if torchrun != "none" and not is_random:
+    # The random id that torchrun --standalone makes tells people nothing; only several nodes need it, to agree on one.
+    if torchrun != "none" and (many_nodes or not _UUID.fullmatch(torchrun)):
         return check_job_id(torchrun)
     if many_nodes:
         raise UsageError(
@@ -161,14 +160,14 @@ def _is_loopback(host: str | None) -> bool:
         return host == "localhost"
 
 
-def _all_spawned_here(world_size: int, proc: Path = Path("/proc")) -> bool:
+def _all_spawned_here(world_size: int) -> bool:
     """Return True if the parent of this process has spawned all ranks, as torch.multiprocessing.spawn does on one node.
 
     Call it once the ranks have joined, so that all of them live.
     """
     if parent_process() is None:
         return False
-    command_lines = (proc / str(child) / "cmdline" for child in listed_children(proc / str(os.getppid())))
+    command_lines = (Path(f"/proc/{child}/cmdline") for child in listed_children(Path(f"/proc/{os.getppid()}")))
     return sum(_SPAWNED in _bytes_of(file).split(b"\0") for file in command_lines) >= world_size
 
 
@@ -180,6 +179,7 @@ def _bytes_of(file: Path) -> bytes:
 
 
 def _number(env: Mapping[str, str], *names: str, default: int) -> int:
+    """Return the number in the first of these variables that is set. Raises UsageError if it is not a number."""
     for name in names:
         if env.get(name):  # a variable from a label that a pod does not have is empty
             try:

@@ -23,14 +23,14 @@ def find_launcher(env: Mapping[str, str], rank: int) -> int:
     name = next((name for name in RANK if env.get(name)), None)
     if name is None or env[name] != str(rank):
         return _above_first_rank(env, parent)
-    number, pid = f"{name}={rank}".encode(), parent
+    variable, pid = f"{name}={rank}".encode(), parent
     for _ in range(_MAX_WRAPPERS):
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
         except OSError:  # of another user, such as slurmstepd, which is no wrapper
             return pid
         stat = process_stat(pid)
-        if number not in environment.split(b"\0"):
+        if variable not in environment.split(b"\0"):
             return pid
         if stat is None or stat.parent == 0:  # the whole container has the number, as in a pod of a PyTorchJob
             break
@@ -44,18 +44,18 @@ def _above_first_rank(env: Mapping[str, str], parent: int) -> int:
     There the first rank runs its own command again for each further rank of its host. It gives that process LOCAL_RANK,
     which it does not have itself. A fork has the same command too, but no variable that its parent lacks.
     """
-    number = f"LOCAL_RANK={env.get('LOCAL_RANK')}".encode()
+    variable = f"LOCAL_RANK={env.get('LOCAL_RANK')}".encode()
     try:
-        if number not in Path("/proc/self/environ").read_bytes().split(b"\0"):
+        if variable not in Path("/proc/self/environ").read_bytes().split(b"\0"):
             return parent
         if b"\0LOCAL_RANK=" in b"\0" + Path(f"/proc/{parent}/environ").read_bytes():
             return parent
         command = os.fsdecode(Path(f"/proc/{parent}/cmdline").read_bytes()).split("\0")[:-1]
     except OSError:  # of another user
         return parent
-    first = len(command) - len(sys.argv)  # the place of the script in the parent's command, after the interpreter
-    has_arguments = first >= 1 and command[first + 1 :] == sys.argv[1:]
-    if not has_arguments or _command_name(command[first]) != _command_name(sys.argv[0]):
+    script = len(command) - len(sys.argv)  # the index of the script in the parent's command, after the interpreter
+    has_same_arguments = script >= 1 and command[script + 1 :] == sys.argv[1:]
+    if not has_same_arguments or _command_name(command[script]) != _command_name(sys.argv[0]):
         return parent
     stat = process_stat(parent)
     return stat.parent if stat else parent
@@ -76,7 +76,7 @@ def start_ticks(pid: int) -> int:
 
 
 def launch_id_of(
-    env: Mapping[str, str], many_nodes: bool, launcher: tuple[int, int], world_size: int, init_method: str | None
+    env: Mapping[str, str], many_nodes: bool, launcher_pid: int, world_size: int, init_method: str | None
 ) -> str:
     """Return what all ranks of a launch share and no other launch has, as hexadecimal digits; "" if it is unknown.
 
@@ -92,12 +92,11 @@ def launch_id_of(
     else:
         place = init_method
     if many_nodes:
-        known = (elastic, place) if elastic else (step, place, str(world_size))
-        return _digest("nodes", *known) if place or step or elastic not in ("", "none") else ""
-    if world_size == 1 and not elastic:
-        launcher = os.getpid(), start_ticks(os.getpid())
+        shared = (elastic, place) if elastic else (step, place, str(world_size))
+        return _digest("nodes", *shared) if place or step or elastic not in ("", "none") else ""
+    pid = os.getpid() if world_size == 1 and not elastic else launcher_pid
     meeting = (elastic,) if elastic else (place, step, str(world_size))
-    return _digest(os.uname().nodename, boot_id(), *map(str, launcher), *meeting)
+    return _digest(os.uname().nodename, boot_id(), str(pid), str(start_ticks(pid)), *meeting)
 
 
 def _digest(*words: str) -> str:

@@ -21,7 +21,7 @@ from zmon.schema.names import LOSS, OPS
 MEMORY_INTERVAL_NS = 1_000_000_000  # shortest time between two readings: the allocator's statistics are a slow call
 INTERFACE_INTERVAL_NS = 100_000_000  # shortest time between two readings; both are made at the ends of steps
 _SEND, _RECV = OPS.index("send"), OPS.index("recv")
-MAX_AMOUNT = layout.MAX_AMOUNT
+_MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
 
@@ -96,7 +96,7 @@ class Ledger:
         samples = self.samples.end_step(num_single > self._num_single)
         self._num_single = num_single
         if samples is not None:
-            amounts[layout.SAMPLES] = min(samples, MAX_AMOUNT)
+            amounts[layout.SAMPLES] = min(samples, _MAX_AMOUNT)
         if self.counted_flops and amounts[layout.FLOPS] < 0:
             amounts[layout.FLOPS] = self._inferred_flops(amounts[layout.SAMPLES])
         if self.memory_reader is not None and now - self._memory_read_at > MEMORY_INTERVAL_NS:
@@ -106,7 +106,7 @@ class Ledger:
             totals = self._amounts
             for index, amount in enumerate(amounts):
                 if amount >= 0:
-                    totals[index] = max(totals[index], 0) + amount & MAX_AMOUNT
+                    totals[index] = max(totals[index], 0) + amount & _MAX_AMOUNT  # counts on from 0 beyond it
         if self._interface is not None:
             self._unread_steps += 1
             if now - self._interface_read_at >= INTERFACE_INTERVAL_NS:
@@ -147,7 +147,7 @@ class Ledger:
 
     def expect_flops(self, flops: int) -> None:
         """Let later steps have as many operations as the step that ends now, or as many for each of its samples."""
-        self.counted_flops, self.counted_samples = min(flops, MAX_AMOUNT), max(self._step_amounts[layout.SAMPLES], 0)
+        self.counted_flops, self.counted_samples = min(flops, _MAX_AMOUNT), max(self._step_amounts[layout.SAMPLES], 0)
 
     def read_memory_at_next_step(self) -> None:
         """Call the reader of the device's memory at the end of the next step, however short that is."""
@@ -157,7 +157,7 @@ class Ledger:
         """Infer the operations of a step with this number of samples from the step that was counted."""
         if not self.counted_samples or samples < 0:
             return self.counted_flops
-        return min(self.counted_flops * samples // self.counted_samples, MAX_AMOUNT)
+        return min(self.counted_flops * samples // self.counted_samples, _MAX_AMOUNT)
 
     def report(self, values: dict[str, float], step: int) -> None:
         """Set gauges in a step; the first four names are stored, others are dropped and counted."""
@@ -184,14 +184,15 @@ class Ledger:
     def _read_interface(self, now: int) -> None:
         """Count the bytes since the last reading. This step gets the mean of the steps since then."""
         num_steps, self._unread_steps, self._interface_read_at = self._unread_steps, 0, now
-        moved = self._interface.since_last() if self._interface is not None else None
-        if moved is None or not num_steps:  # without a step, the bytes belong to none
+        traffic = self._interface.since_last() if self._interface is not None else None
+        if traffic is None or not num_steps:  # without a step, the bytes belong to none
             return
-        for place, num_bytes in zip((layout.NIC_SENT, layout.NIC_RECEIVED), moved, strict=True):
-            self._amounts[place] = _limited_sum(self._amounts[place], num_bytes)
-            self._step_amounts[place] = num_bytes // num_steps
+        for index, num_bytes in zip((layout.NIC_SENT, layout.NIC_RECEIVED), traffic, strict=True):
+            self._amounts[index] = _limited_sum(self._amounts[index], num_bytes)
+            self._step_amounts[index] = num_bytes // num_steps
 
     def _close(self, kind: int, number: int, now: int, duration: int, overhead_ns: int, leaving: bool = False) -> None:
+        """Write the boundary that ends now; with a device, queue it and write those that the device has passed."""
         numbers = self._numbers
         numbers[layout.KIND], numbers[layout.STEP_NUMBER], numbers[layout.TIME] = kind, number, now
         numbers[layout.OVERHEAD] = overhead_ns
@@ -199,7 +200,7 @@ class Ledger:
             self._write(self._image, kind, duration)
         else:
             self.device.close(kind, self._image.tobytes())
-            for timed in self.device.finished_boundaries(leaving):
+            for timed in self.device.timed_boundaries(leaving):
                 for index, ns in timed.times:
                     self.times[index] += ns
                 self.dropped += timed.dropped
@@ -223,13 +224,13 @@ class Ledger:
 
 
 def _limited_sum(total: int, amount: int) -> int:
-    """Return the sum, MAX_AMOUNT at most; an unknown total counts as 0."""
-    return min(total + amount if total > 0 else amount, MAX_AMOUNT)
+    """Return the sum, which is limited to the largest amount; an unknown total counts as 0."""
+    return min(total + amount if total > 0 else amount, _MAX_AMOUNT)
 
 
 def count(number: float) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
-    if not 0 <= integer <= MAX_AMOUNT:
+    if not 0 <= integer <= _MAX_AMOUNT:
         raise ValueError(f"{number!r} is not a count")
     return integer

@@ -36,14 +36,14 @@ def sweep(root: Path, short_paths: Path = SHORT_PATHS) -> None:
     for folder in filter(_is_old, islice(_own_folders(root), MAX_FILES)):
         with contextlib.suppress(OSError), _locked(folder):
             _sweep_folder(folder)
-    for path in _files(short_paths):
+    for path in _entries(short_paths):
         if is_short_socket(path.name) and _is_own(path) and _is_old(path) and _is_refused(path):
             _delete(path)
 
 
 def _sweep_folder(folder: Path) -> None:
     """Delete the files of one attempt if all its ranks died long ago. Raises OSError if others have files there."""
-    paths = list(_files(folder))
+    paths = list(_entries(folder))
     if not _is_old(folder):  # checked after the listing, which may lack what a starting rank creates
         return
     if all(_is_long_dead(path) for path in paths if _BOX.fullmatch(path.name)):
@@ -64,9 +64,9 @@ def _locked(folder: Path) -> Iterator[None]:
 
 def _own_folders(root: Path) -> Iterator[Path]:
     """Yield the folders of attempts that belong to this user."""
-    for job in _files(root):
+    for job in _entries(root):
         if _is_own(job):
-            yield from (attempt for attempt in _files(job) if _is_own(attempt))
+            yield from (attempt for attempt in _entries(job) if _is_own(attempt))
 
 
 def _is_long_dead(box: Path) -> bool:
@@ -108,7 +108,7 @@ def _is_old(path: Path) -> bool:
     return False
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _entries(folder: Path) -> Iterator[Path]:
     with contextlib.suppress(OSError):
         yield from islice(folder.iterdir(), MAX_FILES)
 

@@ -20,6 +20,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 Shape = Sequence[int]
+Formula = Callable[[Sequence[Shape], Sequence[Any]], int]  # the operations of a call with these shapes and arguments
 
 
 class OperatorCall(NamedTuple):
@@ -52,10 +53,12 @@ class OperationCounter:
         self._uncounted: Counter[str] = Counter()  # name → nanoseconds
 
     def add(self, call: OperatorCall) -> None:
-        flops, dtype = _flops(call), _DTYPES.get(call.dtype)
+        """Count the operations of a call, or its time if it may have operations that zmon cannot count."""
+        formula = FORMULAS.get(call.name.removesuffix("_"))  # aten::addmm_ is addmm that writes into its first argument
+        flops, dtype = _flops(call, formula) if formula else None, _DTYPES.get(call.dtype)
         if flops is not None and dtype:
             self._by_dtype[dtype] += flops
-        elif _out_of_place(call.name) in FORMULAS or _is_unknown(call.name):
+        elif formula or _is_unknown(call.name):
             self._uncounted[call.name] += call.nanoseconds
 
     def operations(self, nanoseconds: int) -> Operations:
@@ -64,23 +67,15 @@ class OperationCounter:
         return Operations({dtype: flops for dtype, flops in self._by_dtype.items() if flops}, uncounted)
 
 
-def _flops(call: OperatorCall) -> int | None:
-    """Return the operations of a call; None if it has no formula or is called in an unknown way."""
-    formula = FORMULAS.get(_out_of_place(call.name))
-    if formula is None:
-        return None
+def _flops(call: OperatorCall, formula: Formula) -> int | None:
+    """Return the operations of a call by the formula of its operator; None if it is called in an unknown way."""
     try:
         return int(formula(call.shapes, call.arguments))
     except (IndexError, TypeError, ValueError):
         return None
 
 
-def _out_of_place(name: str) -> str:
-    """Return aten::addmm for aten::addmm_, which writes into its first argument."""
-    return name.removesuffix("_")
-
-
-def _product(first: int, second: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
+def _product(first: int, second: int) -> Formula:
     """Return the formula of a product of two arguments, which sums over the last size of the first of them."""
 
     def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
@@ -92,18 +87,20 @@ def _product(first: int, second: int) -> Callable[[Sequence[Shape], Sequence[Any
 
 def _convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
     """Arguments: input, weight, bias, stride, padding, dilation, transposed."""
-    size, weight = shapes[0][2:], shapes[1]
-    if not arguments[6]:
-        per_dimension = zip(size, weight[2:], *(_spread(arguments[n], len(size)) for n in (3, 4, 5)), strict=True)
-        size = [(n + 2 * pad - gap * (k - 1) - 1) // stride + 1 for n, k, stride, pad, gap in per_dimension]
-    return 2 * shapes[0][0] * prod(size) * prod(weight)
+    (batch, _, *size), weight = shapes[0], shapes[1]
+    *per_dimension, is_transposed = arguments[3:7]
+    if not is_transposed:  # the weight is applied at each position of the output, and not of the input
+        dimensions = zip(size, weight[2:], *(_spread(values, len(size)) for values in per_dimension), strict=True)
+        size = [(n + 2 * pad - gap * (kernel - 1) - 1) // stride + 1 for n, kernel, stride, pad, gap in dimensions]
+    return 2 * batch * prod(size) * prod(weight)
 
 
 def _convolution_backward(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
     """Arguments: gradient, input, weight, sizes of bias, stride, padding, dilation, transposed, …, groups, mask."""
-    size = shapes[1 if arguments[7] else 0][2:]
-    needed = sum(map(bool, arguments[10][:2]))  # the gradients of input and weight
-    return needed * 2 * shapes[0][0] * prod(size) * prod(shapes[2])
+    is_transposed, mask = arguments[7], arguments[10]
+    batch, _, *size = shapes[1 if is_transposed else 0]
+    num_gradients = sum(map(bool, mask[:2]))  # of input and weight; that of the bias is no product
+    return num_gradients * 2 * batch * prod(size) * prod(shapes[2])
 
 
 def _fused_convolution(shapes: Sequence[Shape], arguments: Sequence[Any]) -> int:
@@ -117,14 +114,14 @@ def _spread(values: Sequence[int], number: int) -> Sequence[int]:
     return values if len(values) == number else [values[0]] * number
 
 
-def _attention(first: int, products: int) -> Callable[[Sequence[Shape], Sequence[Any]], int]:
+def _attention(first: int, products: int) -> Formula:
     """Return the formula of attention; from `first` on: query (B, H, S, D), key (…, T, D), value (…, T, V).
 
     A product has the width D of the query or V of the value. Forward has one of each, backward three and two.
     """
 
     def formula(shapes: Sequence[Shape], _: Sequence[Any]) -> int:
-        (batch, heads, queries, width), key, value = shapes[first], shapes[first + 1], shapes[first + 2]
+        (batch, heads, queries, width), key, value = shapes[first : first + 3]
         value_products = products // 2
         widths = (products - value_products) * width + value_products * value[-1]
         return 2 * batch * heads * queries * key[-2] * widths
@@ -133,7 +130,7 @@ def _attention(first: int, products: int) -> Callable[[Sequence[Shape], Sequence
 
 
 _ATTENTION = ("flash_attention", "efficient_attention", "cudnn_attention", "flash_attention_for_cpu")
-FORMULAS: dict[str, Callable[[Sequence[Shape], Sequence[Any]], int]] = {
+FORMULAS: dict[str, Formula] = {
     **{f"aten::{name}": _product(0, 1) for name in ("mm", "bmm", "mv", "dot", "vdot", "_scaled_mm")},
     **{f"aten::{name}": _product(1, 2) for name in ("addmm", "baddbmm", "addbmm", "addmv")},
     "mkldnn::_linear_pointwise": lambda shapes, _: 2 * prod(shapes[0]) * shapes[1][0],
@@ -148,11 +145,11 @@ _DTYPES = {
     **{name: name for name in ("float64", "float32", "tf32", "bfloat16", "float16")},
     **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), "float8"),
 }
-# Namespaces of torch and of communication.
+# Of torch, and of its communication.
 _NAMESPACES_OF_TORCH = (
     "aten", "prim", "prims", "profiler", "c10d", "_c10d_functional", "c10d_functional", "fsdp", "rngprims",
 )  # fmt: skip
-# Operations with products in the libraries of which many operations have none.
+# Operators of fbgemm and mkldnn that have products, by their names; many others there look rows up or move data.
 _PRODUCTS_ELSEWHERE = re.compile(r"gemm|linear|conv|attention|matmul|f8|i8|i4|_mm\b", re.I)
 # Operators of torch that have products, by their names; `mm` is also in gamma and hamming, `conv` in convert.
 _PRODUCTS_OF_TORCH = re.compile(
@@ -163,10 +160,10 @@ _NO_PRODUCTS = re.compile(r"upsample|vector_norm|_thnn_fused_(lstm|gru)_cell")
 
 
 def _is_unknown(name: str) -> bool:
-    """Return True if an operation may have products that zmon cannot count."""
+    """Return True if an operator may have products that zmon cannot count."""
     namespace, _, operation = name.partition("::")
     if namespace in _NAMESPACES_OF_TORCH:
         return bool(_PRODUCTS_OF_TORCH.search(name)) and not _NO_PRODUCTS.search(name)
-    if namespace in ("fbgemm", "mkldnn"):  # many of their operations look rows up or move data
+    if namespace in ("fbgemm", "mkldnn"):
         return bool(_PRODUCTS_ELSEWHERE.search(operation))
     return True

@@ -19,7 +19,7 @@ from zmon.schema.plan import MAX_AMOUNT, MAX_PLAN_BYTES, PLAN_FILE
 
 COUNTS = ("lookups", "sent_bytes", "received_bytes", "memory_bytes")
 FIELDS = (*COUNTS, "seconds", "tables")
-_MAX_NAMES_BYTES = 1 << 16  # bytes of the table names of all ranks together
+_MAX_NAMES_BYTES = 1 << 16  # of the table names of all ranks together
 _MAX_NAME_LENGTH = 40
 _MAX_TOTALS = 16
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -68,24 +68,25 @@ def encode_plan(
         raise _refusal(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
     if len(totals) > _MAX_TOTALS:
         raise _refusal(f"there are {len(totals)} totals", f"at most {_MAX_TOTALS} are allowed")
-    room = _MAX_NAMES_BYTES // max(num_ranks, 1)
-    rows = [_row(f"ranks[{number}]", entry, room) for number, entry in enumerate(ranks)]
+    names_bytes = _MAX_NAMES_BYTES // max(num_ranks, 1)
+    rows = [_row(f"ranks[{number}]", entry, names_bytes) for number, entry in enumerate(ranks)]
     plan: dict[str, Any] = {name: [row[name] for row in rows] for name in (*FIELDS, "num_tables")}
     plan["totals"] = {
         name[:_MAX_NAME_LENGTH]: _number(name[:_MAX_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
     }
     plan["steps"] = None if steps is None else round(_number("steps", steps, 1.0))
-    body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
+    content = {"schema": SCHEMA, "run_uid": run_uid, "plan": plan}
+    body = _json(content)
     if len(body) > MAX_PLAN_BYTES:
         plan["tables"] = [[] for _ in rows]
-        body = _json({"schema": SCHEMA, "run_uid": run_uid, "plan": plan})
+        body = _json(content)
     if len(body) > MAX_PLAN_BYTES:
         raise _refusal(f"{num_ranks} ranks take {len(body):,} bytes", f"at most {MAX_PLAN_BYTES:,} are allowed")
     return body
 
 
-def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Return the values of one rank by column; `label` names the entry in messages."""
+def _row(label: str, entry: Mapping[str, Any], names_bytes: int) -> dict[str, Any]:
+    """Return the values of one rank by column; `label` names the entry in messages. Raises UsageError."""
     if not isinstance(entry, Mapping):
         raise _refusal(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
     if not entry.keys() <= set(FIELDS):
@@ -98,11 +99,11 @@ def _row(label: str, entry: Mapping[str, Any], room: int) -> dict[str, Any]:
         return {**row, "tables": [], "num_tables": None}
     if isinstance(tables, str) or not isinstance(tables, Sequence):
         raise _refusal(f"{label}['tables'] is a {type(tables).__name__}", "it must be a list of names")
-    return {**row, "tables": _names(tables, room), "num_tables": len(tables)}
+    return {**row, "tables": _names(tables, names_bytes), "num_tables": len(tables)}
 
 
-def _names(tables: Iterable[Any], room: int) -> list[str]:
-    """Return the first names that fit into `room` bytes; at least one."""
+def _names(tables: Iterable[Any], max_bytes: int) -> list[str]:
+    """Return the first names, as many as fit into these bytes, but at least one. Raises UsageError."""
     names: list[str] = []
     for table in tables:
         if not isinstance(table, str | int):
@@ -110,8 +111,8 @@ def _names(tables: Iterable[Any], room: int) -> list[str]:
         name = str(table)[:_MAX_NAME_LENGTH]
         if not name.isprintable():  # this includes halves of a surrogate pair, which JSON cannot encode
             name = "".join(letter if letter.isprintable() else "?" for letter in name)
-        room -= len(_json(name)) + 1
-        if room < 0 and names:
+        max_bytes -= len(_json(name)) + 1  # with its comma
+        if max_bytes < 0 and names:
             break
         names.append(name)
     return names
@@ -122,6 +123,7 @@ def _count(label: str, value: object) -> int | None:
 
 
 def _number(label: str, value: object, minimum: float = 0.0) -> float:
+    """Return the value as a finite number. Raises UsageError, which names it by `label`."""
     try:
         number = math.nan if isinstance(value, str | bytes) else float(cast(SupportsFloat, value))
     except Exception:  # the trainer's own types may raise anything

@@ -123,9 +123,10 @@ class RankTimeline:
 
     def phase(self, number: int) -> None:
         """Attribute the rank's self time to this phase from now on."""
-        if self._in_op or get_ident() != self._thread:
-            if get_ident() == self._thread:  # else a prefetching thread, which is not part of the rank's timeline
-                self.current_phase = number  # takes effect when the rank leaves the op
+        if get_ident() != self._thread:  # a prefetching thread, which is not part of the rank's timeline
+            return
+        if self._in_op:
+            self.current_phase = number  # takes effect when the rank leaves the op
             return
         now = self._clock()
         if self.device is None:
@@ -254,9 +255,10 @@ class RankTimeline:
         `issued` is when the collective was issued, if before `enter_op`. `in_flight` means that it is not done yet.
         """
         if get_ident() != self._thread and not self.acts_for_rank():
-            return self._threads_in_op.discard(get_ident())
+            self._threads_in_op.discard(get_ident())
+            return
         if not self._in_op:
-            return None  # the end of a step or activity inside the collective has left it already
+            return  # the end of a step or activity inside the collective has left it already
         now, index = self._clock(), _EXPOSED + self._op
         if self.device is not None:
             self.device.end(index, None if isinstance(issued, int) else issued, in_flight)
@@ -271,7 +273,6 @@ class RankTimeline:
         self._slot = slot
         live[slot] = now
         live[slot + 1] = self._codes[self.current_phase] - now
-        return None
 
     def enter_op_elsewhere(self, op: int, group: int, sent: int, received: int) -> bool:
         """Enter a collective in another thread, whose time is not the rank's; return False if it must not be left."""
@@ -321,7 +322,10 @@ class RankTimeline:
             self.box.number(index, 0)
 
     def acts_for_rank(self) -> bool:
-        """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them."""
+        """Return True if this thread is the rank's own, or one of autograd's while the rank's own waits for them.
+
+        A thread that trained before becomes the rank's own here, if the rank is between two steps.
+        """
         ident = get_ident()
         if ident == self._thread:
             return True

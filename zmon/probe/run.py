@@ -33,12 +33,14 @@ def run(command: Sequence[str], job_id: str | None, labels: Sequence[str]) -> No
     become_or_exit(command, env)
 
 
-def become_or_exit(command: Sequence[str], env: Mapping[str, str], name: str = "run") -> NoReturn:
-    """Replace this process by the command, or exit as a shell does. `name`: the subcommand of zmon, for the message."""
+def become_or_exit(command: Sequence[str], env: Mapping[str, str], subcommand: str = "run") -> NoReturn:
+    """Replace this process by the command, or exit as a shell does. The message names the subcommand of zmon."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and the command would inherit that
+        signal.signal(number, signal.SIG_DFL)
     try:
-        become(command, env)
+        os.execvpe(command[0], list(command), env)
     except OSError as error:
-        exit_code, why = refusal(command[0], error, name)
+        exit_code, why = _refusal(command[0], error, subcommand)
         print(f"zmon: {why}", file=sys.stderr)
         sys.exit(exit_code)
 
@@ -72,22 +74,15 @@ def environment(
     return result
 
 
-def become(command: Sequence[str], env: Mapping[str, str]) -> NoReturn:
-    """Replace this process by the command; raises OSError if the command cannot be started."""
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # Python ignores these signals, and the command would inherit that
-        signal.signal(number, signal.SIG_DFL)
-    os.execvpe(command[0], list(command), env)
-
-
-def refusal(command: str, error: OSError, name: str = "run") -> tuple[int, ZmonError]:
+def _refusal(command: str, error: OSError, subcommand: str) -> tuple[int, ZmonError]:
     """Return the exit code that shells use for a command that cannot be started, and the error to print."""
     reason = os.strerror(error.errno or 0).lower()
     if isinstance(error, FileNotFoundError):
         hint = "Check the name of the command, and that its directory is in PATH"
         if " " in command:
-            hint = f"The whole command is one word: remove the quotes, or use a shell: zmon {name} -- bash -c '…'"
+            hint = f"The whole command is one word: remove the quotes, or use a shell: zmon {subcommand} -- bash -c '…'"
         elif "=" in command:
-            hint = f"To set a variable, use: zmon {name} -- env NAME=VALUE command"
+            hint = f"To set a variable, use: zmon {subcommand} -- env NAME=VALUE command"
         return 127, ZmonError(f"cannot run {command!r}", reason, hint)
     hint = "Check that the file is executable and that its first line names its interpreter"
     return 126, ZmonError(f"cannot run {command!r}", reason, hint)

@@ -21,7 +21,7 @@ from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.process import process_stat
 
 LOOK_SECONDS = 2.0  # between the first looks
-_LONGER = 8  # the last pauses are this many times as long, because a look reads files of each process of the host
+_MAX_LONGER = 8  # later pauses are up to so many times as long: a look reads files of each process of the host
 LASTING_SECONDS = 6.0  # a process that has had torch loaded for this long has finished its import
 MAX_SECONDS = 600.0
 _TORCH = b"/libtorch_cpu.so"
@@ -39,18 +39,18 @@ def check_beside(run_pid: str, look_seconds: float = LOOK_SECONDS, lasting_secon
     with contextlib.suppress(OSError):  # the check is not worth a failure
         receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         receiver.bind(_address(run_pid))
-        watch = os.pidfd_open(command)
+        pidfd = os.pidfd_open(command)
         child = os.fork()
         if child:
             os.waitpid(child, 0)
             receiver.close()
-            os.close(watch)
+            os.close(pidfd)
             return
         # Not a child of the command, which may wait for its children, and not in its process group.
         try:
             os.setsid()
             if os.fork() == 0:
-                _check(command, watch, receiver, look_seconds, lasting_seconds)
+                _check(command, pidfd, receiver, look_seconds, lasting_seconds)
         finally:
             os._exit(0)
 
@@ -68,21 +68,18 @@ def _address(run_pid: str) -> bytes:
     return f"\0zmon-run-{run_pid}".encode()
 
 
-def _check(command: int, watch: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:
-    """Look at the processes of the command, and write one line about the first that zmon does not reach.
-
-    `watch`: the pidfd of the command.
-    """
-    _let_go(watch, receiver.fileno())
+def _check(command: int, pidfd: int, receiver: socket.socket, look_seconds: float, lasting_seconds: float) -> None:
+    """Look at the processes of the command, and write one line about the first that zmon does not reach."""
+    _let_go(pidfd, receiver.fileno())
     ended = select.poll()
-    ended.register(watch, select.POLLIN)
+    ended.register(pidfd, select.POLLIN)
     ended.register(receiver.fileno(), select.POLLIN)
-    has_torch_since: dict[int, float] = {}  # by pid
+    has_torch_since: dict[int, float] = {}  # pid → the first look at which it had torch
     pause, begin = look_seconds, time.monotonic()
     while time.monotonic() - begin < MAX_SECONDS:
         if ended.poll(1000 * pause):
             return  # the command has ended, or a rank is watched
-        pause = min(1.5 * pause, _LONGER * look_seconds)
+        pause = min(1.5 * pause, _MAX_LONGER * look_seconds)
         now = time.monotonic()
         has_torch_since = {pid: has_torch_since.get(pid, now) for pid in descendants(command) if has_torch(pid)}
         for pid, since in has_torch_since.items():
@@ -97,9 +94,9 @@ def _let_go(*needed: int) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(number, signal.SIG_DFL)
     nothing = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1):
+    for descriptor in {0, 1} - {*needed}:  # if the command has no stdin, the check's own descriptors have its number
         os.dup2(nothing, descriptor)
-    used = sorted((2, *needed))
+    used = sorted({0, 1, 2, *needed})
     for low, high in zip(used, [*used[1:], os.sysconf("SC_OPEN_MAX")], strict=True):
         os.closerange(low + 1, high)
     os.chdir("/")
@@ -127,10 +124,9 @@ def has_torch(pid: int) -> bool:
 
 def why_unhooked(pid: int) -> str:
     """Return why the hook of `zmon run` did not reach a Python process; "" if it did, or if that is unknown."""
+    proc = Path(f"/proc/{pid}")
     try:
-        lines, words = (
-            os.fsdecode(Path(f"/proc/{pid}", name).read_bytes()).split("\0") for name in ("environ", "cmdline")
-        )
+        lines, words = (os.fsdecode((proc / name).read_bytes()).split("\0") for name in ("environ", "cmdline"))
     except OSError:
         return ""
     variables = dict(line.partition("=")[::2] for line in lines)
@@ -141,7 +137,7 @@ def why_unhooked(pid: int) -> str:
     paths = variables.get("PYTHONPATH", "").split(":")
     if AUTOLOAD not in paths:
         return "PYTHONPATH was replaced on the way. Put `zmon run` before the command that starts Python"
-    first = next((path for path in paths if Path(f"/proc/{pid}/cwd", path, "sitecustomize.py").is_file()), AUTOLOAD)
+    first = next((path for path in paths if Path(proc, "cwd", path, "sitecustomize.py").is_file()), AUTOLOAD)
     if first != AUTOLOAD:
         return f"{first}/sitecustomize.py hides that of zmon. Put `zmon run` behind the command that sets it"
     return ""

@@ -204,21 +204,21 @@ def difference(events: list[Event], with_interface: bool = True) -> str:
     from zmon.probe import edge
 
     with tempfile.TemporaryDirectory() as folder:
-        replays = [Replay(Path(folder, each.name), each, with_interface) for each in (edge.PYTHON, edge.C)]
-        for each in replays:
-            each.replay(events)
-            each.take_stores()
-        python, native = replays
+        ranks = [Replay(Path(folder, chosen.name), chosen, with_interface) for chosen in (edge.PYTHON, edge.C)]
+        for rank in ranks:
+            rank.replay(events)
+            rank.take_stores()
+        python, native = ranks
         if records_stores() and python.stores != native.stores:
             return f"order of stores in {events}: {python.stores} in Python, {native.stores} in C"
         for number, (expected, answer) in enumerate(zip(python.answers, native.answers, strict=True)):
             if expected != answer:
                 return f"event {number} of {events}: {expected} in Python, {answer} in C"
-        expected, image = python.image(), native.image()
-        different = (
-            [index for index in range(len(image)) if image[index] != expected[index]] if image != expected else []
-        )
-        return f"bytes {different[:8]} after {events}" if different else ""
+        expected_image, image = python.image(), native.image()
+        if image == expected_image:
+            return ""
+        offsets = [offset for offset in range(len(image)) if image[offset] != expected_image[offset]]
+        return f"bytes {offsets[:8]} after {events}"
 
 
 def main(first: str, last: str, length: str, native: str = "") -> None:

@@ -126,6 +126,7 @@ class TorchFinder:
         return None
 
     def _wait_for(self, spec: "Any") -> None:
+        """Let the loader of torch start the watch once it has executed torch, or say why that is not possible."""
         loader = getattr(spec, "loader", None)
         python = f"Python {sys.version_info[0]}.{sys.version_info[1]} ({sys.executable})"
         if sys.version_info < OLDEST_PYTHON:
@@ -143,6 +144,7 @@ class TorchFinder:
             loader.exec_module = exec_module
 
     def _watch(self, torch: "Any") -> None:
+        """Install the hooks of zmon into this torch, or say why that is not possible."""
         if self._done:  # another finder wraps loaders too and had this one wrapped twice
             return
         self._done = True

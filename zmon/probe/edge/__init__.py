@@ -8,7 +8,7 @@ write the same bytes. A rank runs the C edge if the package has it for this Pyth
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from time import monotonic_ns, time_ns
 from typing import NamedTuple
 
@@ -38,12 +38,8 @@ class Edge(NamedTuple):
         return self.timeline(box, self.ledger(box, interface, unix_clock), clock, start)
 
 
-def choose(env: Mapping[str, str]) -> Edge:
-    """Return the C edge if this package has it and the environment does not ask for Python."""
-    return PYTHON if C is None or env.get("ZMON_EDGE") == PYTHON.name else C
-
-
 def _load() -> Edge | None:
+    """Return the C edge; None if this package has none that fits."""
     try:
         from zmon.probe.edge.classes import CLedger, CTimeline
     except ImportError:  # the package was installed where there is no compiler, or for another Python
@@ -58,4 +54,4 @@ def _load() -> Edge | None:
 
 PYTHON = Edge("python", RankTimeline, Ledger)
 C = _load()
-CHOSEN = choose(os.environ)
+CHOSEN = PYTHON if C is None or os.environ.get("ZMON_EDGE") == PYTHON.name else C

@@ -37,9 +37,9 @@ static int read_numbers(PyObject *numbers)
 #define READ(name) {                                                                  \
         PyObject *value = PyMapping_GetItemString(numbers, #name);                    \
         if (value == NULL) return -1;                                                 \
-        layout.name = PyLong_AsLongLong(value);                                           \
+        layout.name = PyLong_AsLongLong(value);                                       \
         Py_DECREF(value);                                                             \
-        if (layout.name == -1 && PyErr_Occurred()) return -1;                             \
+        if (layout.name == -1 && PyErr_Occurred()) return -1;                         \
     }
     NUMBERS(READ)
     return 0;
@@ -201,13 +201,12 @@ static void store_checksum(Box *box, char *start, int64_t size)
 }
 
 /* Return the older of the two slots of a cell, with its counter advanced; the caller fills in the values. */
-static int64_t *next_slot(Box *box, int64_t offset, int64_t slot_size, int64_t **newest)
+static int64_t *next_slot(Box *box, int64_t offset, int64_t slot_size)
 {
     int64_t *slots[2] = {(int64_t *)(box->map + offset), (int64_t *)(box->map + offset + slot_size)};
     int64_t counter = (slots[0][0] > slots[1][0] ? slots[0][0] : slots[1][0]) + 1;
     int64_t *slot = slots[counter & 1];
     slot[0] = counter;
-    if (newest != NULL) *newest = slots[~counter & 1];
     return slot;
 }
 

@@ -164,7 +164,6 @@ static PyObject *call_collective(PyObject *self, PyObject *const *arguments, siz
     spend(timeline, end);
     Py_DECREF(timeline);
     restore(error);
-    if (work == NULL) raise_in_frame(front);
     return work;
 }
 

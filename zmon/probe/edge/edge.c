@@ -62,17 +62,17 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
         {"call_of_model", call_of_model}, {"forward", call_forward}, {NULL, NULL},
     };
     const char *kind;
-    PyObject *python, *shown, *original, *raiser, *names;
+    PyObject *python, *shown, *original, *partner, *names;
     long long op, required;
     Py_ssize_t sent, received, group, is_async;
-    if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &raiser, &PyTuple_Type, &names, &op,
+    if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &partner, &PyTuple_Type, &names, &op,
                           &required, &sent, &received, &group, &is_async)) return NULL;
     for (int index = 0; kinds[index].kind != NULL; index++) {
         if (strcmp(kinds[index].kind, kind) != 0 || PyTuple_Size(names) > MAX_PARAMETERS) continue;
         Front *front = new_front(kinds[index].call, python, shown, original);
         if (front == NULL) return NULL;
         assign(&front->names, names);
-        assign(&front->raiser, raiser);
+        assign(&front->partner, partner);
         front->op = op;
         front->required = (Py_ssize_t)required;
         front->sent = sent;

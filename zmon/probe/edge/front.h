@@ -15,16 +15,17 @@ typedef struct {
     PyObject *python, *original; /* the wrapper in Python, and the function that it wraps; NULL: it wraps none */
     PyObject *shown;             /* the function in Python that the front looks like; it only calls the wrapper */
     PyObject *weak_references;
-    PyObject *names;  /* the parameters of a collective, in order */
-    PyObject *raiser; /* raises an exception again within a frame that shows where it came from */
+    PyObject *names;   /* the parameters of a collective or of zmon.work, in order */
+    PyObject *partner; /* of a step its context, of a gradient its Reduction, of a wait what raises an exception again */
     int64_t op;
-    Py_ssize_t required, sent, received, group, is_async; /* indices of parameters; -1: there is none */
+    Py_ssize_t required; /* the number of parameters that a call must give */
+    Py_ssize_t sent, received, group, is_async; /* indices of parameters; -1: there is none */
 } Front;
 
 static PyTypeObject *front_type;
 static PyObject *probe_names, *method_type, *name_of_current; /* zmon.probe's variables; types.MethodType; "current" */
 
-#define FRONT_OBJECTS(X) X(python) X(shown) X(original) X(names) X(raiser)
+#define FRONT_OBJECTS(X) X(python) X(shown) X(original) X(names) X(partner)
 GARBAGE(front, Front, FRONT_OBJECTS, NOTHING)
 
 static void front_free(PyObject *self)
@@ -102,7 +103,7 @@ static Front *new_front(vectorcallfunc call, PyObject *python, PyObject *shown, 
     Front *self = PyObject_GC_New(Front, front_type);
     if (self == NULL) return NULL;
     self->call = call;
-    self->weak_references = self->names = self->raiser = self->original = self->python = self->shown = NULL;
+    self->weak_references = self->names = self->partner = self->original = self->python = self->shown = NULL;
     self->sent = self->received = self->group = self->is_async = -1;
     self->required = self->op = 0;
     assign(&self->python, python);
@@ -175,10 +176,9 @@ static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t nu
 /* Raise the exception again within the frame of a wrapper, from which the last words of a rank recognize a collective. */
 static void raise_in_frame(Front *self)
 {
-    if (!is_set(self->raiser)) return;
     Error error = put_aside_object();
     if (error.trace != NULL) PyException_SetTraceback(error.value, error.trace);
-    Py_XDECREF(PyObject_CallFunctionObjArgs(self->raiser, error.value, NULL)); /* it raises */
+    Py_XDECREF(PyObject_CallFunctionObjArgs(self->partner, error.value, NULL)); /* it raises */
     drop(error);
 }
 

@@ -36,15 +36,12 @@ def connect(**variables: object) -> None:
             native.connect(name, value)
 
 
-def front(kind: str, wrapper: F, original: object = None, raiser: object = None) -> F:
-    """Return a front of this kind before the wrapper.
-
-    `raiser` raises an exception of the original again, in a frame that shows that it passed through a collective.
-    """
+def front(kind: str, wrapper: F, original: object = None, partner: object = None) -> F:
+    """Return a front of this kind before the wrapper; `partner` is the object with which it works (front.h)."""
     if CHOSEN.name != "c":
         return wrapper
     names = _parameters(wrapper)[0] if kind == "work" else ()
-    return native.front(kind, wrapper, _shown(wrapper), original, raiser, names, 0, 0, _NO_PARAMETERS)
+    return native.front(kind, wrapper, _shown(wrapper), original, partner, names, 0, 0, _NO_PARAMETERS)
 
 
 def front_of_collective(

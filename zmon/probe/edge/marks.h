@@ -97,7 +97,7 @@ static PyType_Spec step_spec = {"zmon.probe.edge.native.Step", sizeof(Step), 0, 
 /* `zmon.step(number)`: the wrapper in Python is the only context there is, and gets the number. */
 static PyObject *call_step(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
-    Step *context = (Step *)((Front *)self)->raiser;
+    Step *context = (Step *)((Front *)self)->partner;
     Py_ssize_t given = PyVectorcall_NARGS(number);
     if (keywords != NULL || given > 1) return call_behind(self, arguments, number, keywords);
     assign(&context->number, given ? arguments[0] : Py_None);

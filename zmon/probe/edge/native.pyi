@@ -40,7 +40,7 @@ def front(
     wrapper: F,
     shown: object,
     original: object,
-    raiser: object,
+    partner: object,
     names: tuple[str, ...],
     op: int,
     required: int,

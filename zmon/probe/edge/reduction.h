@@ -15,7 +15,7 @@ typedef struct {
     long long op, group, bytes, buckets;
     int64_t sequence_before, issued_before;
     int64_t sequence, issued; /* when all gradients were computed: the module has begun all its reductions by then */
-    char is_running, is_queued, is_read, waits;
+    char is_running, is_queued, is_read, waits; /* the pass runs, on_computed is queued, sequence is read, the rank waits */
 } Reduction;
 
 static PyTypeObject *reduction_type;
@@ -42,7 +42,7 @@ static int64_t issued_of(Reduction *self)
     return count == NULL ? 0 : PyLong_AsLongLong(count);
 }
 
-/* Read how many collectives the group has issued, and how many of them are counted. A call of torch is dear. */
+/* Read how many collectives the group has issued, and how many of them are counted. It calls torch, which is slow. */
 static void read_both(Reduction *self)
 {
     self->sequence = native_sequence(self);
@@ -95,7 +95,7 @@ static PyObject *reduction_computed(Reduction *self, PyObject *unused)
 /* The hook on a parameter; the front's wrapper in Python does nothing, and is what a compiler traces. */
 static PyObject *call_gradient(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
-    Reduction *measured = (Reduction *)((Front *)self)->raiser;
+    Reduction *measured = (Reduction *)((Front *)self)->partner;
     if (!measured->is_running || measured->is_queued || !is_set(measured->on_computed)) Py_RETURN_NONE;
     int is_watched;
     Timeline *timeline = hot_timeline(&is_watched);

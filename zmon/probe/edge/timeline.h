@@ -58,7 +58,7 @@ static void write_state(Timeline *self, int64_t op, int64_t group)
 static void write_place(Timeline *self)
 {
     Box *box = &self->ledger->box;
-    int64_t *slot = next_slot(box, layout.place_offset, layout.place_slot, NULL);
+    int64_t *slot = next_slot(box, layout.place_offset, layout.place_slot);
     slot[1] = self->ledger->image.words[layout.number];
     slot[2] = self->activity_since;
     slot[3] = self->step_since;

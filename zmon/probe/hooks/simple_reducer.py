@@ -29,7 +29,7 @@ class _Offer:
 
     def __init__(self, reducer: Reducer, module: Any, parameter: Any, reduction: Any) -> None:
         self.reducer, self.reduction = reducer, reduction
-        front = fronts.front("gradient", _on_gradient, raiser=reduction)  # where the C edge expects the reduction
+        front = fronts.front("gradient", _on_gradient, partner=reduction)
         self._hook = parameter.register_post_accumulate_grad_hook(front)
         self.end = weakref.finalize(module, self._remove)
         self.end.atexit = False
