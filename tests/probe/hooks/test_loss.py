@@ -194,7 +194,7 @@ def test_places_are_used_again_by_dtype(device, losses):
         for dtype in ("float32", "bfloat16"):
             exchange(device, losses, step, step, dtype)
             device.catch_up()
-    assert device.made == 2 * MAX_SENT
+    assert device.num_events == 2 * MAX_SENT
 
 
 def test_losses_beyond_the_last_place_are_left_out(device, losses):
