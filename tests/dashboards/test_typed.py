@@ -34,9 +34,7 @@ READ_BY_KEY = {  # the expressions that may be read by a string key, with the re
     "rules/render.py": {"environment.filters": DICT, "group": RULES, "rule": RULES, "yaml.safe_load(text)": RULES},
     "gpu_time.py": {"sample.labels": LABELS},
     "side.py": {"sample.labels": LABELS},
-    "views/evidence.py": {
-        "shown": "JSON for people",
-    },
+    "views/evidence.py": {"shown": "JSON for people"},
     "views/frame.py": {"st.session_state": "Streamlit's state of a viewer"},
     "views/hosts.py": {"sample.labels": LABELS},
     "views/panel.py": {
