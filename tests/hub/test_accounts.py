@@ -27,14 +27,6 @@ def folder(tmp_path):
     return tmp_path / "accounts"
 
 
-def test_next_hub_continues_the_account(folder):
-    first = Accounts(folder)
-    observed(first)
-    first.save()
-    again = observed(Accounts(folder))
-    assert again.causes == {"init": 3.0}
-
-
 def test_counters_show_what_the_next_hub_reads(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 3600.0)
     stored = Accounts(folder)
