@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import inspect
 import itertools
 import json
@@ -43,6 +44,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.option.markexpr.startswith(ALONE) or not collection_path.name.startswith("test_"):
         return None
     return not _may_have_more_than_units(collection_path) or None
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Do without garbage collection while tests are collected: thousands of objects are made, and all of them stay."""
+    gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was collected out of garbage collection, which else takes a third of the time of small tests."""
+    gc.freeze()
+    gc.enable()
 
 
 @functools.cache
