@@ -37,6 +37,7 @@ APART = (
     "tests/cli/watch/",
     "tests/dashboards/stores/test_same_answers.py",
     "tests/deploy/helm/",
+    "tests/hostile/test_act",
     "tests/hostile/test_killed_daemons.py",
     "tests/hostile/test_slow_tls.py",
     "tests/hostile/test_web_config.py",
