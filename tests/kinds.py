@@ -11,6 +11,7 @@ its file. Only `make test-all` runs a slow test, and another test of the same su
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 KINDS = ("unit", "e2e", "browser", "drill")
@@ -36,6 +37,7 @@ APART = (
     "tests/cli/watch/",
     "tests/dashboards/stores/test_same_answers.py",
     "tests/deploy/helm/",
+    "tests/hostile/test_act",
     "tests/hostile/test_killed_daemons.py",
     "tests/hostile/test_slow_tls.py",
     "tests/hostile/test_web_config.py",
@@ -47,6 +49,18 @@ APART = (
     "tests/stack/",
     "tests/trainer/",
 )
+
+
+ALONE = "not unit and not apart"  # the markers of tests that run one after the other, as scripts/test selects them
+_NO_UNIT = re.compile(rf"\b(mark\.({'|'.join(KINDS[1:])})|{'|'.join(KIND_BY_FIXTURE)})\b")
+
+
+def may_have_more_than_units(path: str, text: str) -> bool:
+    """Return False if all tests of a file with this text are units: it names no kind and no fixture that decides one.
+
+    To collect all files takes 20 s, mostly for imports, and few files have tests that run alone.
+    """
+    return path.startswith(NO_UNITS) or bool(_NO_UNIT.search(text))
 
 
 def is_apart(path: str, kind: str, *, is_slow: bool) -> bool:

@@ -7,14 +7,7 @@ import tomllib
 import pytest
 
 from tests.places import REPOSITORY
-from zmon.errors import (
-    DISTRIBUTION,
-    LABORATORY_DISTRIBUTION,
-    PROBE_DISTRIBUTION,
-    PartFailed,
-    is_installed,
-    need,
-)
+from zmon.errors import DISTRIBUTION, LABORATORY_DISTRIBUTION, PROBE_DISTRIBUTION, PartFailed, is_installed, need
 
 
 def project(folder):

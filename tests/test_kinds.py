@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kinds import APART, KINDS, NO_UNITS, is_apart, kind_of
+from tests.kinds import ALONE, APART, KINDS, NO_UNITS, is_apart, kind_of, may_have_more_than_units
 from tests.places import REPOSITORY
 
 
@@ -54,6 +54,24 @@ def test_only_listed_tests_with_ranks_run_beside_others(path, kind, apart):
 
 def test_slow_test_with_ranks_runs_alone():
     assert not is_apart("tests/jobs/test_jobs.py", "e2e", is_slow=True)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("tests/hub/test_journal.py", "def test_a(tmp_path): ...", False),
+        ("tests/hub/test_journal.py", "pytestmark = pytest.mark.slow", False),
+        ("tests/hub/test_journal.py", "pytestmark = pytest.mark.drill", True),
+        ("tests/probe/test_plan.py", "def test_a(start_rank): ...", True),
+        ("tests/e2e/test_stall.py", "def test_a(stack): ...", True),
+    ],
+)
+def test_file_that_names_no_kind_and_no_fixture_with_one_has_only_units(path, text, expected):
+    assert may_have_more_than_units(path, text) is expected
+
+
+def test_tests_that_run_alone_are_selected_by_the_markers_for_which_files_of_units_are_left_out():
+    assert f'-m "{ALONE}$which"' in (REPOSITORY / "scripts/test").read_text()
 
 
 def test_every_place_of_the_list_exists():

@@ -17,12 +17,7 @@ PUBLIC_NAMES = ["activity", "attach", "phase", "plan", "report", "step", "work"]
 def run_python(script):
     """Run a script in another process; return its last line of output, or the last line of its traceback."""
     completed = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
+        [sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True, timeout=30, check=False
     )
     return (completed.stdout if completed.returncode == 0 else completed.stderr).strip().splitlines()[-1:]
 

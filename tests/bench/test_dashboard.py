@@ -125,8 +125,7 @@ async def _answers(path: str, scene: Scene = SCENE) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("path", "answer"),
-    [("healthz", HubHealth), ("api/v1/jobs", JobList), (f"api/v1/jobs/{JOB}/ranks", RankList)],
+    ("path", "answer"), [("healthz", HubHealth), ("api/v1/jobs", JobList), (f"api/v1/jobs/{JOB}/ranks", RankList)]
 )
 def test_fake_hub_answers_have_types_of_the_hub(path, answer):
     content = msgspec.json.decode(asyncio.run(_answers(f"/{path}")), type=answer)

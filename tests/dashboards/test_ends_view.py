@@ -47,10 +47,6 @@ def test_only_the_newest_ends_are_listed(open_page, world):
     assert any(f"{MAX_ENDS} earlier ends: `zmon ends` lists them." in caption.value for caption in app.caption)
 
 
-def test_pages_without_ends_have_no_table(open_page, world):
-    assert "zmon-ends" not in page_text(open_page()) + page_text(open_page("cluster"))
-
-
 def test_older_hub_without_ends_is_said_in_one_line(open_page, world):
     world.ends = None
     assert "Ends of launches: unknown" in page_text(open_page("cluster"))

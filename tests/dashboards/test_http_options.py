@@ -178,10 +178,7 @@ def test_page_armed_says_that_a_certificate_cannot_be_read(tmp_path, monkeypatch
         (None, "does not trust"),
         ({"tls_config": OURS}, "wants a password, a token or a certificate"),
         ({"hub": {"basic_auth": {"username": "ann", "password": "x"}}, "tls_config": OURS}, "wants a password"),
-        (
-            {"basic_auth": {"username": "ann", "password": "x"}},
-            "write it below one of hub:, prometheus:",
-        ),
+        ({"basic_auth": {"username": "ann", "password": "x"}}, "write it below one of hub:, prometheus:"),
         ({"basic": {}}, "unknown field `basic`"),
         ({"tls_config": OURS | {"server_name": "hub"}}, "cannot use server_name"),
         ({"hub": {"authorization": {"credentials_file": "none"}}}, "No such file"),

@@ -13,11 +13,6 @@ def test_page_at_past_moment_shows_findings_of_that_time(open_page, world):
     assert "At 00:16:50 UTC: rank_frozen rank 1 on node-1" in page
 
 
-def test_page_without_moment_shows_no_past_findings(open_page, world):
-    world.past = [changed(STALL, id="f0", onset=1000.0, detected=1001.0, resolved=1060.0)]
-    assert "zmon-then" not in page_text(open_page("job", job_id="ads"))
-
-
 @pytest.mark.parametrize("view", ["cluster", "armed"])
 def test_pages_of_all_jobs_ignore_moment_of_link(open_page, world, view):
     page = page_text(open_page(view, job_id="ads", at=str(int(NOW) - 86_400)))

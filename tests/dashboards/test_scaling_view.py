@@ -10,20 +10,16 @@ def test_scaling_page_shows_reason_for_unknown_size(open_page, world):
     assert "nobody has measured how fast all_to_all is between hosts" in page_text(app)
 
 
-def test_scaling_page_without_sizes_shows_reason(open_page, world):
-    world.scaling = changed(SCALING, sizes=[], unknown="only one size was recorded")
+@pytest.mark.parametrize("points", [SCALING.points, []])
+def test_scaling_page_without_sizes_shows_reason(open_page, world, points):
+    world.scaling = changed(SCALING, points=points, now=None, sizes=[], unknown="only one size was recorded")
     assert "only one size was recorded" in page_text(open_page("scaling", job_id="ads"))
 
 
-def test_slider_requests_prediction_with_its_factor(open_page, world):
+def test_slider_requests_prediction_with_its_factor_and_follows_the_url(open_page, world):
     app = open_page("scaling", job_id="ads")
     app.select_slider[0].set_value(2).run()
     assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=2"}) in world.hub_requests
-
-
-def test_slider_follows_what_if_in_url(open_page, world):
-    app = open_page("scaling", job_id="ads")
-    app.select_slider[0].set_value(2).run()
     assert app.query_params["what_if"] in ("net=2", ["net=2"])  # by version of Streamlit
     world.hub_requests.clear()
     app_with_what_if = open_page("scaling", job_id="ads", what_if="net=4")
@@ -38,8 +34,3 @@ def test_unknown_what_if_in_url_is_ignored(open_page, world, what_if):
     assert open_page("scaling", job_id="ads", what_if=what_if).select_slider[0].value == 1
     assert ("/api/v1/jobs/ads/scaling", {}) in world.hub_requests
     assert not any(query for path, query in world.hub_requests if path.endswith("scaling"))
-
-
-def test_scaling_page_of_job_without_records_shows_reason(open_page, world):
-    world.scaling = changed(SCALING, points=[], now=None, sizes=[], unknown="nothing was recorded of ads")
-    assert "nothing was recorded of ads" in page_text(open_page("scaling", job_id="ads"))

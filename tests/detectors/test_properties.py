@@ -242,10 +242,7 @@ def test_wrong_clock_of_a_host_changes_no_finding(name, host, seconds):
             return state
         words = state.last_words and replace(state.last_words, time=state.last_words.time + seconds)
         return replace(
-            state,
-            start=state.start + seconds,
-            last_step_time=(state.last_step_time or NOW) + seconds,
-            last_words=words,
+            state, start=state.start + seconds, last_step_time=(state.last_step_time or NOW) + seconds, last_words=words
         )
 
     shifted = replace(JOBS[name], ranks=tuple(map(off, JOBS[name].ranks)))

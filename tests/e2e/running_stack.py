@@ -91,9 +91,7 @@ class RunningStack:
     def await_steps(self, job: Job, steps: int = 20) -> None:
         """Wait until a job has done more than so many steps."""
         wait_for(
-            f"the job trains, see {job.log}",
-            lambda: (view := self.job(job.job_id)) and (view["step"] or 0) > steps,
-            60,
+            f"the job trains, see {job.log}", lambda: (view := self.job(job.job_id)) and (view["step"] or 0) > steps, 60
         )
 
     def await_silence(self, job: Job) -> None:

@@ -32,10 +32,10 @@ def read_results() -> dict[str, Result]:
 
 
 def write_result(result: Result) -> None:
-    """Replace the result of the same row. The file has the order of the table."""
+    """Replace the result of the same row. The file has the order of the table, and a line for each row."""
     results = {**read_results(), result.name: result}
-    ordered = [results[row.name] for row in ROWS if row.name in results]
-    FILE.write_bytes(msgspec.json.format(msgspec.json.encode(ordered), indent=1) + b"\n")
+    lines = [msgspec.json.encode(results[row.name]) for row in ROWS if row.name in results]
+    FILE.write_bytes(b"[\n" + b",\n".join(lines) + b"\n]\n")
 
 
 def surprises(row: Row, result: Result) -> list[str]:

@@ -1,7 +1,7 @@
 """Compare JSON with a golden file: names, types and values, so 1, 1.0 and null differ.
 
 The goldens hold what other programs read. Write them again with `python -m tests.golden.write`, review the difference,
-and give the reason for it in the commit.
+and give the reason for it in the commit. Of the objects of a list, only the first is written whole (`shortened`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ REWRITE = "GOLDEN_REWRITE"  # environment variable: write the golden files inste
 # The keys of times that are measured on a real clock.
 ON_A_REAL_CLOCK = ("duration_seconds", "silent_seconds", "monotonic", "since", "import_seconds")
 DIGITS = 13  # digits of a float; the others depend on the Python version (3.12 adds floats more exactly than 3.11)
+WIDTH = 120  # characters of a line
 _COMMAND = "python -m tests.golden.write"
 
 
@@ -48,9 +49,43 @@ def normalised(value: Any, replaced: dict[str, str], key: str = "") -> Any:
     return value
 
 
-def pretty(value: Any) -> str:
-    """Return JSON with sorted keys, in which 1 and 1.0 differ."""
-    return json.dumps(value, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+def shortened(value: Any) -> Any:
+    """Return JSON in which each further object of a list has only the fields that differ from those of the first.
+
+    Such an object has "<absent>" for a field that only the first has, so different lists stay different.
+    """
+    if isinstance(value, dict):
+        return {name: shortened(each) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [*map(shortened, value)]
+    if not all(isinstance(item, dict) for item in items):
+        return items
+    return [*items[:1], *(_differing_fields(item, items[0]) for item in items[1:])]
+
+
+def _differing_fields(item: dict[str, Any], first: dict[str, Any]) -> dict[str, Any]:
+    differing = {
+        name: value for name, value in item.items() if name not in first or pretty(value) != pretty(first[name])
+    }
+    return differing | dict.fromkeys(first.keys() - item.keys(), "<absent>")
+
+
+def pretty(value: Any, indent: str = "", key: str = "") -> str:
+    """Return JSON with sorted keys, in which 1 and 1.0 differ. What fits into a line of WIDTH is not broken.
+
+    `indent` and `key` are those of the value in the object around it.
+    """
+    line = json.dumps(value, sort_keys=True, ensure_ascii=False)
+    if not value or not isinstance(value, dict | list) or len(indent + key + line) < WIDTH:
+        return key + line
+    deeper = indent + " "
+    if isinstance(value, dict):
+        items = [pretty(value[name], deeper, f"{json.dumps(name)}: ") for name in sorted(value)]
+    else:
+        items = [pretty(item, deeper) for item in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    return f"{key}{opening}\n" + ",\n".join(deeper + item for item in items) + f"\n{indent}{closing}"
 
 
 def check_each(values: dict[str, Any]) -> None:
@@ -66,7 +101,8 @@ def check_each(values: dict[str, Any]) -> None:
 
 def check(name: str, value: Any) -> None:
     """Compare a JSON value with the golden of that name, or write it."""
-    check_text(f"{name}.json", pretty(value))
+    plain = json.loads(json.dumps(value))  # without tuples
+    check_text(f"{name}.json", pretty(shortened(plain)) + "\n")
 
 
 def check_text(name: str, text: str) -> None:

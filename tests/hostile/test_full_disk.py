@@ -1,6 +1,6 @@
-"""Tests of a hub and a step log on a full disk: they report what they cannot write, go on, and write it later.
+"""Tests of a hub on a full disk: it reports what it cannot write, goes on, and writes it later.
 
-All of them write through zmon/steplog/files.py, so the tests replace `os.write` there.
+Everything is written through zmon/steplog/files.py, so the tests replace `os.write` there.
 """
 
 import errno
@@ -18,7 +18,6 @@ from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over
 from tests.hub.test_accounts import job, observed
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE
-from tests.steplog.build import inodes, logged, rank_box, step_numbers
 from zmon.errors import ZmonError
 from zmon.hub import accounts
 from zmon.hub.accounts import Accounts
@@ -28,7 +27,7 @@ from zmon.hub.journal import Journal
 from zmon.hub.pauses import PauseStore
 from zmon.hub.write_errors import RETRY_SECONDS
 from zmon.schema.pause import Place
-from zmon.steplog import StepLog, files
+from zmon.steplog import files
 
 
 class Disk:
@@ -49,7 +48,7 @@ class Disk:
 
 @pytest.fixture
 def disk(monkeypatch):
-    """The disk to which the hub and the step log write."""
+    """The disk to which the hub writes."""
     disk = Disk()
     monkeypatch.setattr(files.os, "write", disk.write)
     return disk
@@ -125,22 +124,6 @@ def test_baseline_on_a_full_disk_is_an_error_and_leaves_the_old_one(tmp_path, di
     with pytest.raises(ZmonError, match="No space left"):
         store.record("ranker", ALONE)
     assert store.curve("ranker").points == (ALONE,)
-
-
-def test_steps_on_a_full_disk_are_written_once_there_is_room(tmp_path, disk):
-    box = rank_box(tmp_path / "boxes")
-    log = StepLog(tmp_path / "steps", "node-a")
-    box.steps(5)
-    log.append(inodes(box))
-    disk.full = True
-    box.steps(5)
-    with pytest.raises(ZmonError, match="No space left"):
-        log.append(inodes(box))
-    assert [step_numbers(run) for run in logged(tmp_path / "steps")] == [[1, 2, 3, 4, 5]]
-    disk.full = False
-    log.append(inodes(box))
-    log.close()
-    assert [step_numbers(run) for run in logged(tmp_path / "steps")] == [[*range(1, 11)]]
 
 
 async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, disk, caplog, monkeypatch):

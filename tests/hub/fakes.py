@@ -222,7 +222,7 @@ async def poll(probe, seconds=TIMEOUT_SECONDS, until=bool):
 @asynccontextmanager
 async def hub_over(tmp_path, *agents, **config):
     """Yield a client of a hub that asks these agents, with short intervals."""
-    quick = {"interval_seconds": 0.05, "alert_interval_seconds": 0.03, "wait_seconds": 0.3, **config}
+    quick = {"interval_seconds": 0.02, "alert_interval_seconds": 0.02, "wait_seconds": 0.3, **config}
     hub = Hub(HubConfig(tuple(agent.url for agent in agents), tmp_path, **quick))
     async with TestClient(TestServer(hub.app())) as client:
         yield HubClient(client, hub)

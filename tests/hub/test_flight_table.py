@@ -19,11 +19,7 @@ def test_table_shows_ranks_that_are_behind_or_differ():
     done = entry(8, retired=True)
     table = flight_table(
         snapshot(*map(rank_state, range(3))),
-        {
-            0: answer(done, entry(9)),
-            1: answer(done),
-            2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]])),
-        },
+        {0: answer(done, entry(9)), 1: answer(done), 2: answer(done, entry(9, "gloo:broadcast", input_sizes=[[3]]))},
     )
     assert (table["1"].pending, table["1"].last) == ((), {"gloo:0": 8})
     hanging = {rank: table[rank].pending[0] for rank in ("0", "2")}

@@ -53,10 +53,7 @@ def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
         (error("CUDA error: an illegal memory access was encountered"), False),
         (error("mat1 and mat2 shapes cannot be multiplied (4x3 and 4x3)"), False),
         # a fault of the rank's GPU, or of its settings
-        (
-            error("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", BACKEND, True),
-            False,
-        ),
+        (error("NCCL error in: ProcessGroupNCCL.cpp:94, unhandled cuda error", BACKEND, True), False),
         (error("ncclInvalidUsage: This usually reflects invalid usage of NCCL library.", BACKEND, True), False),
         (error("NCCL_SOCKET_IFNAME must be set", in_collective=False), False),
     ],

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.golden.compare import pretty
 from tests.places import REPOSITORY
 
 FOLDER = Path(__file__).with_name("golden")
@@ -111,4 +112,4 @@ def write(name: str, plain: Outcome) -> None:
         "stderr": plain.stderr,
         "tallies": tallies,
     }
-    (FOLDER / f"{name}.json").write_text(json.dumps(golden, indent=1) + "\n")
+    (FOLDER / f"{name}.json").write_text(pretty(golden) + "\n")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import functools
 import os
 import shutil
 import subprocess
@@ -32,9 +34,18 @@ class BuiltPackages:
 
 @pytest.fixture(scope="session")
 def built(tmp_path_factory: pytest.TempPathFactory) -> BuiltPackages:
-    """Return the packages of this checkout."""
-    folder, room = tmp_path_factory.mktemp("dist"), tmp_path_factory.mktemp("room")
-    assert {*build_packages(folder, room)} == {*folder.iterdir()}
+    """Return the packages of this checkout. The processes of pytest-xdist share them: the first one builds them."""
+    shared = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        shared = shared.parent
+    folder, unfinished, room = (shared / name for name in ("dist", "unfinished-dist", "room"))
+    with (shared / "packages.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            unfinished.mkdir()
+            room.mkdir()
+            assert {*build_packages(unfinished, room)} == {*unfinished.iterdir()}
+            unfinished.rename(folder)
     return BuiltPackages(folder, room / "zmon")
 
 
@@ -50,12 +61,13 @@ def wheelhouse(built: BuiltPackages, tmp_path_factory: pytest.TempPathFactory) -
     return folder
 
 
-@pytest.fixture
-def install(tmp_path: Path) -> Callable[[Path], Path]:
-    """Return a function that installs one wheel, and nothing else, and returns the folder that then has it."""
+@pytest.fixture(scope="session")
+def install(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Path]:
+    """Return a function that installs one wheel, and nothing else, once; it returns the folder that then has it."""
 
+    @functools.cache
     def install_wheel(wheel: Path) -> Path:
-        target = tmp_path / "site"
+        target = tmp_path_factory.mktemp("site")
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "--no-deps", "--no-index", "--target", target, wheel], check=True, timeout=60)
         return target

@@ -1,5 +1,7 @@
 """Tests of what-ifs. Each one changes the part of the model that it names."""
 
+from dataclasses import replace
+
 import pytest
 
 from tests.scaling.test_fit import LINKS, OPS, point
@@ -32,6 +34,14 @@ def test_half_of_the_self_time_halves_the_imbalance_too():
     assert step("own=0.5").imbalance_seconds == pytest.approx(step().imbalance_seconds / 2)
     assert step("own=0.5").exposed_seconds == step().exposed_seconds
     assert step("wire=0.5", "own=0.5").seconds == pytest.approx(step().seconds / 2)
+
+
+def test_half_of_the_latency_shortens_only_the_exposed_time():
+    late = replace(LINKS, net=replace(LINKS.net, latency_seconds=0.001))
+    model = fit([point(ranks, samples, links=late) for ranks, samples in ((4, 2048), (8, 2048), (8, 4096))], OPS)
+    usual, quicker = (with_what_ifs(model, what_ifs).predict(16, 8192) for what_ifs in ((), ("latency=0.5",)))
+    assert quicker.exposed_seconds["all_to_all"] < usual.exposed_seconds["all_to_all"]
+    assert quicker.self_seconds == usual.self_seconds
 
 
 @pytest.mark.parametrize("what_if", ["net", "net=", "net=0", "net=-1", "net=nan", "net=inf", "gpu=2", "=2", ""])

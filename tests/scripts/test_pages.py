@@ -27,11 +27,7 @@ class _Section:
 
 
 def test_comment_of_a_field_is_beside_it_or_above_it():
-    assert field_comments(_Section) == {
-        "above": "The first line and the second.",
-        "beside": "beside it",
-        "without": "",
-    }
+    assert field_comments(_Section) == {"above": "The first line and the second.", "beside": "beside it", "without": ""}
 
 
 def test_every_subject_of_metrics_has_a_heading():

@@ -24,9 +24,9 @@ def inodes(*boxes: Box) -> dict[Path, int]:
     return {box.path: box.path.stat().st_ino for box in boxes}
 
 
-def logged(root: Path, job: str = JOB) -> list[RunSteps]:
+def logged(root: Path) -> list[RunSteps]:
     """Return the runs in the log."""
-    runs, unusable = read_runs(root / job)
+    runs, unusable = read_runs(root / JOB)
     assert unusable == []
     return runs
 

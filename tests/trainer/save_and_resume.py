@@ -36,13 +36,13 @@ def plan_of(kinds: list[str], ranks: int) -> Plan:
     return Plan(ranks, tuple(placements))
 
 
-def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_rows: int) -> State:
+def make_state(kinds: list[str], world: World, more_rows: int) -> State:
     """Return the state of this rank: the shards of a group are views of one large tensor; replicated tables are not."""
     rows = [count * more_rows for count in ROWS]
     plan = plan_of(kinds, world.size)
-    state = {"dense": whole(torch.zeros(DENSE)), f"dense.{optimizer}": whole(torch.zeros(DENSE))}
+    state = {"dense": whole(torch.zeros(DENSE)), "dense.sum": whole(torch.zeros(DENSE))}
     parts: dict[str, list[Part]] = {}
-    shards = shards_of(plan.tables, KINDS, rows, [dim] * len(rows))
+    shards = shards_of(plan.tables, KINDS, rows, [DIM] * len(rows))
     for group in groups_of(shards, world.size)[world.rank]:
         num_rows = [shard.num_rows for shard in group.shards]
         weights = torch.zeros(sum(num_rows), group.width).split(num_rows)
@@ -50,11 +50,11 @@ def make_state(kinds: list[str], world: World, dim: int, optimizer: str, more_ro
         for shard, weight, weight_sums in zip(group.shards, weights, sums, strict=True):
             weight_part = Part(shard.first_row, weight, shard.first_column)
             parts.setdefault(f"table.{shard.table}.weight", []).append(weight_part)
-            parts.setdefault(f"table.{shard.table}.{optimizer}", []).append(Part(shard.first_row, weight_sums))
+            parts.setdefault(f"table.{shard.table}.sum", []).append(Part(shard.first_row, weight_sums))
     for table, placement in enumerate(plan.tables):
-        names_and_shapes = {f"table.{table}.weight": (rows[table], dim), f"table.{table}.{optimizer}": (rows[table],)}
+        names_and_shapes = {f"table.{table}.weight": (rows[table], DIM), f"table.{table}.sum": (rows[table],)}
         for name, shape in names_and_shapes.items():
-            replicated, num_columns = KINDS[placement.kind].replicated, dim if len(shape) == 2 else None
+            replicated, num_columns = KINDS[placement.kind].replicated, DIM if len(shape) == 2 else None
             local_parts = [Part(0, torch.zeros(shape))] if replicated else parts.get(name, ())
             state[name] = Rows(rows[table], local_parts, num_columns)
     return state
@@ -84,21 +84,17 @@ def die(when: str) -> None:
 @click.option("--kinds", default="table_wise,row_wise,data_parallel")
 @click.option("--steps", default=6)
 @click.option("--every", default=2)
-@click.option("--keep", default=3)
-@click.option("--resume", default="auto")
 @click.option("--sync", is_flag=True)
-@click.option("--dim", default=DIM)
 @click.option("--more-rows", default=1)
-@click.option("--optimizer", default="sum")
 @click.option(
     "--die", "kill_at", nargs=3, help="When, at which step, on which rank (or all); not again after a resume."
 )
 @click.option("--largest-file", type=int)
-def main(folder: Path, kinds, steps, every, keep, resume, sync, dim, more_rows, optimizer, kill_at, largest_file):
+def main(folder: Path, kinds, steps, every, sync, more_rows, kill_at, largest_file):
     world = world_from(os.environ)
     join(world)
-    state = make_state(kinds.split(","), world, dim, optimizer, more_rows)
-    config = CheckpointConfig(str(folder), every, keep, not sync, resume, timeout_seconds=20)
+    state = make_state(kinds.split(","), world, more_rows)
+    config = CheckpointConfig(str(folder), every, keep=3, asynchronous=not sync, timeout_seconds=20)
     try:
         checkpoints = Checkpoints(config, state, world.warn)
         done, numbers = checkpoints.resume()

@@ -116,14 +116,7 @@ def test_file_may_merge_keys(tmp_path) -> None:
     assert (train.seed, train.steps) == (9, 7)
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "has no keys"),
-        ("- 1", "has no keys"),
-        ("{", "is not valid YAML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
 def test_invalid_or_missing_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)

@@ -56,18 +56,7 @@ def test_update_of_no_rows_changes_nothing(name: str, index: torch.dtype, dtype:
 
 
 @EVERY_UPDATE
-def test_update_changes_no_other_row(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
-    weight, state, rows, gradient = example(name, dtype)
-    is_untouched = torch.ones(ROWS, dtype=torch.bool)
-    is_untouched[rows] = False
-    weight_before, state_before = weight[is_untouched], state[is_untouched]
-    update(name, weight, state, rows.to(index), gradient)
-    assert torch.equal(weight[is_untouched], weight_before)
-    assert torch.equal(state[is_untouched], state_before)
-
-
-@EVERY_UPDATE
-def test_update_of_touched_rows_equals_formula(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
+def test_update_equals_formula_and_changes_no_other_row(name: str, index: torch.dtype, dtype: torch.dtype) -> None:
     weight, state, rows, gradient = example(name, dtype)
     formula = by_formula(name, weight, state, rows, gradient)
     update(name, weight, state, rows.to(index), gradient)

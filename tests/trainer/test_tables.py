@@ -53,11 +53,6 @@ def test_lookup_sums_each_bag() -> None:
     assert torch.allclose(sharded.lookup([bags([4, 4], [], [12], [5, 6, 5])])[0], torch.stack(expected))
 
 
-def test_lookup_of_no_bags_is_empty() -> None:
-    assert tables(*whole(0)).lookup([bags()])[0].shape == (0, 2)
-    assert tables().lookup([]) == []
-
-
 @pytest.mark.parametrize("rule", ["rowwise_adagrad", "adagrad", "sgd"])
 def test_update_equals_update_with_dense_gradient(rule) -> None:
     generator = torch.Generator().manual_seed(0)
@@ -78,21 +73,6 @@ def test_update_equals_update_with_dense_gradient(rule) -> None:
         assert torch.allclose(states(sharded), state[:, 0], rtol=1e-13, atol=0)
     elif rule == "adagrad":
         assert torch.allclose(states(sharded), state, rtol=1e-13, atol=0)
-
-
-def test_update_does_not_change_other_rows() -> None:
-    sharded = tables(*whole(0))
-    before = weights(sharded).clone()
-    sharded.update([bags([1, 1])], [torch.ones(1, 2, dtype=torch.float64)], RATE)
-    assert (weights(sharded) != before).any(dim=1).tolist() == [False, True, False, False, False]
-    assert states(sharded).tolist() == pytest.approx([0, 4, 0, 0, 0])  # merged to 2, then squared
-
-
-def test_update_with_empty_bags_changes_nothing() -> None:
-    sharded = tables(*whole(0))
-    before = weights(sharded).clone()
-    sharded.update([bags([], [])], [torch.ones(2, 2, dtype=torch.float64)], RATE)
-    assert torch.equal(weights(sharded), before)
 
 
 def test_replicated_tables_equal_sharded_tables() -> None:

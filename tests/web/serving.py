@@ -28,9 +28,7 @@ class Server:
     `/length` gets a body and answers with 200 if it is COMPRESSED as it was sent.
     """
 
-    def __init__(self, tls=None):
-        """`tls`: the context of clients; None: without TLS."""
-        self.tls = tls
+    def __init__(self):
         self.port = unused_port()
         self.released = asyncio.Event()
         self.being_answered = asyncio.Semaphore(0)  # acquire it once for each request of `/slow` that has arrived
@@ -51,8 +49,8 @@ class Server:
         return web.Response(status=200 if await request.read() == COMPRESSED else 500)
 
     async def send(self, data, tls=None):
-        """Open a connection, send these bytes, and return its streams."""
-        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 10, ssl=tls or self.tls)
+        """Open a connection, with the context `tls` if it is given, send these bytes, and return its streams."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port, limit=1 << 10, ssl=tls)
         self.sockets.append(writer)
         writer.write(data)
         await writer.drain()
@@ -92,9 +90,9 @@ async def _until_it_listens(port, running):
 
 
 @contextlib.asynccontextmanager
-async def running_server(max_connections=8, live=None, tls=None):
-    """Yield a server that allows this number of connections, and has this web configuration. `tls`: of its clients."""
-    server = Server(tls)
+async def running_server(max_connections=8, live=None):
+    """Yield a server that allows this number of connections, and has this web configuration."""
+    server = Server()
     app = application(live=live)
     app.add_routes([web.get(f"/{name}", getattr(server, name)) for name in ("metrics", "slow", "large")])
     app.router.add_post("/length", server.length)

@@ -69,8 +69,5 @@ def test_messages_of_the_trainer_are_shown_once_and_complete(tmp_path):
     with log.open("a") as file:
         file.write("ne\n")
     relay.show()
-    assert out.getvalue().splitlines() == [
-        "trainer: rows.tsv line 3 column 7: not a number",
-        "zmon: half a line",
-    ]
+    assert out.getvalue().splitlines() == ["trainer: rows.tsv line 3 column 7: not a number", "zmon: half a line"]
     assert relay.num_lines == 2

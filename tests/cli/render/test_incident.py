@@ -24,10 +24,6 @@ def test_incident_has_culprit_timeline_stack_and_path():
     assert max(map(len, text.splitlines())) <= 80
 
 
-def test_empty_list_says_that_there_are_no_incidents():
-    assert shown(incident.incidents([])) == "no incidents\n"
-
-
 def test_messages_of_a_job_cannot_change_the_screen():
     evil = "\x1b]0;title\x07\x1b[2J[bold red]gone[/]\x07\u202e"
     stderr = {"2": {"text": evil, "error": None, "path": evil, "shared": True}}

@@ -30,9 +30,9 @@ STORES = {"day": 8428, "month": 8427, "year": 8426}  # the ports of the units
 ROUTER = 8429
 
 
-def shard_of(address: str, modulus: int = 2) -> int:
-    """Return the shard of an address, as the action hashmod of Prometheus computes it."""
-    return int.from_bytes(hashlib.md5(address.encode()).digest()[8:]) % modulus
+def shard_of(address: str) -> int:
+    """Return the shard of an address, one of two, as the action hashmod of Prometheus computes it."""
+    return int.from_bytes(hashlib.md5(address.encode()).digest()[8:]) % 2
 
 
 def free_port_of(shard: int) -> int:
@@ -71,11 +71,11 @@ class Pages:
             daemon.close()
 
 
-def scrape_configs(pages: Pages, every: str = "1s") -> list[dict]:
+def scrape_configs(pages: Pages) -> list[dict]:
     """Return the scrape configurations of a shard for these pages."""
     configs = yaml.safe_load((RECIPE / "shard.yml").read_text())["scrape_configs"]
     for config in configs:
-        config["scrape_interval"] = every
+        config["scrape_interval"] = "1s"
         config.pop("file_sd_configs", None)
         is_hub = config["job_name"] == "zmon-hub"
         addresses = [pages.hub.address] if is_hub else [agent.address for agent in pages.agents]

@@ -66,11 +66,7 @@ def test_agent_violates_pod_security_restricted(installed):
 
 @pytest.mark.parametrize(
     ("values", "added"),
-    [
-        ({}, set()),
-        ({"boxes": {"mode": "emptyDir"}}, set()),
-        ({"agent": {"dacOverride": True}}, {"DAC_OVERRIDE"}),
-    ],
+    [({}, set()), ({"boxes": {"mode": "emptyDir"}}, set()), ({"agent": {"dacOverride": True}}, {"DAC_OVERRIDE"})],
 )
 def test_agent_has_the_measured_capabilities_and_no_other(values, added):
     agent, *_ = Objects(install(ISSUER | values)[1]).of("DaemonSet")["spec"]["template"]["spec"]["containers"]

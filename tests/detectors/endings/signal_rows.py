@@ -31,10 +31,10 @@ def broken(rank, ago, gone, host=A, sender=None, late=None, **changes):
     return replace(lost, last_words=last_words, last_words_seconds=ago, host=host, **changes)
 
 
-def waiting_for_cores(ratio, host=A):
-    """Return the last minute of a host whose processes waited for a core for this share of it."""
+def waiting_for_cores(ratio):
+    """Return the last minute of host A, whose processes waited for a core for this share of it."""
     before, now = (HostLoad({}, 1 << 30, 1 << 30, 0, pressure_seconds={"cpu": s}) for s in (5.0, 5.0 + 60.0 * ratio))
-    return HostWindow(host, 60.0, HostSample(load=before), HostSample(load=now))
+    return HostWindow(A, 60.0, HostSample(load=before), HostSample(load=now))
 
 
 def others(*ranks, ago=1.0, **changes):

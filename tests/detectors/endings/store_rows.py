@@ -47,9 +47,9 @@ def refused(rank: int, ago: float = 3.0) -> RankState:
     return stopped_by(rank, ago, MESH, "builtins.RuntimeError")
 
 
-def ended_at(rank: int, stack: str, ago: float = 2.0) -> RankState:
-    """Return a rank that its launcher ended, with its stack."""
-    return terminated(rank, ago, last_words=words("signal", "SIGTERM", stack, NOW - ago), **START)
+def ended_at(rank: int, stack: str) -> RankState:
+    """Return a rank that its launcher ended two seconds ago, with its stack."""
+    return terminated(rank, 2.0, last_words=words("signal", "SIGTERM", stack, NOW - 2.0), **START)
 
 
 def victim(rank, ago, peer, host=None, wrapped=False):

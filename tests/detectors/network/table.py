@@ -165,8 +165,4 @@ LINKS = (
         "the link of eno1 is down"),
     Row("a bridge goes down, and the used interfaces are unknown", UNKNOWN, spare("docker0", pci=None, used=False)),
 )  # fmt: skip
-SECTIONS = {
-    "No data passes between hosts": CUTS,
-    "A link goes down": LINKS,
-    "A host does not answer": HOSTS,
-}
+SECTIONS = {"No data passes between hosts": CUTS, "A link goes down": LINKS, "A host does not answer": HOSTS}

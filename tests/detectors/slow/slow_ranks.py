@@ -44,9 +44,9 @@ def with_noise(seed):
     return job([step for offset in (100, 200) for step in noisy(offset + seed)], noisy(seed, data=0.035))
 
 
-def in_turn(ranks, number=64):
-    """Return a job whose steps are those of `ranks(number of the step)`."""
-    return job([step for index in range(number) for step in later_steps(1, *ranks(index))])
+def in_turn(ranks):
+    """Return a job whose 64 steps are those of `ranks(number of the step)`."""
+    return job([step for index in range(64) for step in later_steps(1, *ranks(index))])
 
 
 LATELY = "33210321122120110012122211131131"  # the slow rank of each of the last 32 steps, drawn at random

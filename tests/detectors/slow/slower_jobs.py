@@ -69,9 +69,9 @@ def slow_rank_of_slower(lookups=None):
     return job(HEALTHY, [changed(step, lookups=lookups) for step in steps] if lookups else steps)
 
 
-def of_length(tokens, seconds=60, **changes):
-    """Return steps whose ranks train on as many samples as ever, which have this many tokens together."""
-    return [changed(step, tokens=(tokens,) * 4) for step in steps_for(seconds, **changes)]
+def of_length(tokens, **changes):
+    """Return the steps of a minute with as many samples as ever, which have this many tokens together."""
+    return [changed(step, tokens=(tokens,) * 4) for step in steps_for(60, **changes)]
 
 
 def longer(tokens, times=2.0):

@@ -36,8 +36,7 @@ def test_intent_has_the_ranks_that_its_act_is_about(act, finding, scene, ranks, 
 
 
 @pytest.mark.parametrize(
-    ("act", "scene"),
-    [("kill_culprit", BOTH_HAVE_ENDED), ("kill_culprit", ALL_HAVE_ENDED), ("end_job", ALL_HAVE_ENDED)],
+    ("act", "scene"), [("kill_culprit", BOTH_HAVE_ENDED), ("kill_culprit", ALL_HAVE_ENDED), ("end_job", ALL_HAVE_ENDED)]
 )
 def test_nothing_is_intended_about_what_has_ended(act, scene):
     assert make_intent(rule(act=act), TWO_CULPRITS, scene, NOW) is None

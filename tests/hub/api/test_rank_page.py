@@ -101,12 +101,6 @@ async def test_hub_answers_with_a_page_of_ranks(start_hub):
     assert (answer["num_rows"], answer["summary"]["by_state"]) == (4, {"train": 4})
 
 
-async def test_hub_refuses_an_unknown_order(start_hub):
-    hub_client = await start_hub(FakeAgent(*healthy()))
-    await hub_client.passes()
-    await hub_client.get(f"/api/v1/jobs/{JOB}/ranks?order=colour", status=400)
-
-
 async def test_culprit_of_an_open_finding_is_the_first_urgent_rank(start_hub):
     hub_client = await start_hub(FakeAgent(*frozen()))
     await poll(hub_client.findings)

@@ -11,7 +11,7 @@ from tests.build import JOB
 from tests.hub.api.scaling_answers import ONE_HOST, TWO_HOSTS, answer, sizes
 from tests.hub.fakes import FakeAgent, healthy, step_records
 from tests.hub.step_windows import job, step_window
-from tests.scaling.test_fit import LINKS, point
+from tests.scaling.test_fit import point
 from zmon.cli.main import cli
 
 
@@ -40,18 +40,6 @@ async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_hub, store
     assert scaling["what_ifs"]["net"] == "bandwidth between hosts"
 
 
-async def test_invalid_request_is_refused_with_a_single_line(start_hub, store):
-    store.record(JOB, *TWO_HOSTS)
-    hub_client = await start_hub(FakeAgent(*healthy()))
-    await hub_client.passes(1)
-    for query, error in (("what_if=gpu=2", "use one of net=FACTOR"), ("batch=8&batch_per_rank=2", "contradict")):
-        refused = await hub_client.get(scaling_of(query), status=400)
-        assert error in refused["error"]
-        assert "\n" not in refused["error"]
-    await hub_client.get("/api/v1/jobs/nothing/scaling", status=404)
-    assert (await hub_client.get(scaling_of("what_if=own=2")))["sizes"]
-
-
 # -- predictions
 
 
@@ -65,23 +53,6 @@ def test_endpoint_and_command_line_agree(store, tmp_path, words):
     assert [{key: size[key] for key in printed[0]} for size in over_http] == printed
 
 
-@pytest.mark.parametrize("what_if", ["net=2", "latency=0.5", "wire=0.5", "own=0.5"])
-def test_better_resources_shorten_the_step(store, what_if):
-    slow_links = replace(LINKS, net=replace(LINKS.net, latency_seconds=0.001))
-    store.record(
-        JOB, *(point(ranks, samples, links=slow_links) for ranks, samples in ((4, 2048), (8, 2048), (8, 4096)))
-    )
-    (size,) = sizes(store, f"ranks=16&what_if={what_if}")
-    assert size["what_if"]["seconds"] < size["predicted"]["seconds"]
-    assert size["what_if"]["samples_per_second"] > size["predicted"]["samples_per_second"]
-
-
-def test_what_ifs_are_combined(store):
-    store.record(JOB, *TWO_HOSTS)
-    (size,) = sizes(store, "ranks=16&what_if=own=0.5&what_if=wire=0.5")
-    assert size["what_if"]["seconds"] == pytest.approx(size["predicted"]["seconds"] / 2)
-
-
 def test_efficiency_is_that_of_the_prediction(store):
     store.record(JOB, *TWO_HOSTS)
     (size,) = sizes(store, "ranks=8&batch_per_rank=512")
@@ -89,22 +60,7 @@ def test_efficiency_is_that_of_the_prediction(store):
     assert size["efficiency"]["ratio"] == pytest.approx(point(8, 4096).rate / point(1, 512).rate, rel=0.05)
 
 
-def test_points_are_returned_as_recorded(store):
-    store.record(JOB, replace(point(2, 1024), half_width_seconds=0.001))
-    (recorded,) = answer(store, job())["points"]
-    expected = point(2, 1024)
-    assert (recorded["ranks"], recorded["samples"]) == (2, 1024)
-    assert (recorded["seconds"], recorded["causes"]) == (expected.seconds, expected.causes)
-    assert (recorded["half_width_seconds"], recorded["by"], recorded["recorded"]) == (0.001, "zmon scaling", 1.8e9)
-    assert recorded["samples_per_second"] == pytest.approx(1024 / expected.seconds)
-
-
 # -- unknown values
-
-
-def test_sizes_have_no_what_if_unless_requested(store):
-    store.record(JOB, *TWO_HOSTS)
-    assert {size["what_if"] for size in sizes(store)} == {None}
 
 
 def test_unmeasured_links_affect_only_their_sizes(store):
@@ -113,13 +69,6 @@ def test_unmeasured_links_affect_only_their_sizes(store):
     assert within["predicted"]["seconds"] > 0
     for key in ("predicted", "what_if", "efficiency"):
         assert "was not measured" in across[key]["unknown"]
-
-
-def test_size_without_reference_has_no_efficiency(store):
-    store.record(JOB, *TWO_HOSTS)
-    (size,) = sizes(store, "ranks=16&batch_per_rank=100")
-    assert size["predicted"]["seconds"] > 0
-    assert "no recorded size of" in size["efficiency"]["unknown"]
 
 
 def test_single_rank_allows_no_prediction(store):

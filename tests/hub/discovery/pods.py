@@ -5,9 +5,9 @@ from zmon.hub.discovery.kubernetes import KubernetesTargets
 from zmon.web.kubernetes.agent_pods import pod_selection
 
 
-def source_of(api, token_file, selection="zmon/app=agent"):
+def source_of(api, token_file):
     """Return the source that asks this API server."""
-    return KubernetesTargets(pod_selection(selection), "http", api.account(token_file))
+    return KubernetesTargets(pod_selection("zmon/app=agent"), "http", api.account(token_file))
 
 
 async def count(requests, number):

@@ -84,8 +84,7 @@ async def test_ranks_of_an_agent_that_is_no_target_any_more_are_unwatched(start)
     assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
     num_requests = len(node_b.requests)
     node_a.ranks = [waiting(rank, 20.0) for rank in (0, 1)]  # as if they waited for the ranks of node-b
-    await hub_client.passes()
-    await asyncio.sleep(1.5)
+    await hub_client.passes(20)
     assert len(node_b.requests) <= num_requests + 1
     causes = {finding["cause"] for finding in await hub_client.findings()}
     assert not causes & {"host_lost", "rank_exited"}, causes

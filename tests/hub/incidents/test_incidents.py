@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.build import JOB, finding, killed, rank_state, waiting
+from tests.build import JOB, finding, killed, waiting
 from tests.hub.fakes import FakeAgent, all_waiting, frozen, healthy, poll, stopped
 from tests.hub.incidents.fake_agent import AgentWithSteps, incident, resolved_incident, texts_of
 from zmon.hub.incidents.collector import needs_capsule
@@ -108,20 +108,6 @@ async def test_finding_is_published_although_no_capsule_can_be_written(start_hub
     assert sum("cannot write the capsule" in line for line in caplog.messages) == 1
 
 
-async def test_report_is_served_except_for_malformed_ids(start_hub):
-    agent = AgentWithSteps(*frozen())
-    hub_client = await start_hub(agent)
-    capsule = await incident(hub_client)
-    for path in ("nope", "..%2f..%2ffindings.jsonl", ".hidden", "a%00b"):
-        answer = await hub_client.get(f"/api/v1/incidents/{path}", 404)
-        assert "zmon incident" in answer["error"]
-    async with hub_client.client.get(f"/api/v1/incidents/{capsule['finding']['id']}/report.html") as page:
-        assert page.status == 200
-        assert page.headers["Content-Security-Policy"].startswith("default-src 'none'")
-        assert "rank_frozen" in await page.text()
-    await hub_client.get("/api/v1/incidents/nope/report.html", 404)
-
-
 async def test_quiet_hub_has_no_incident(start_hub):
     hub_client = await start_hub(AgentWithSteps(*healthy()))
     await hub_client.passes(5)
@@ -142,13 +128,3 @@ async def test_many_jobs_that_stall_together_get_a_capsule_each(start_hub):
     agent = AgentWithSteps(*ranks)
     hub_client = await start_hub(agent)
     await incident(hub_client, 12)
-
-
-@pytest.mark.usefixtures("resolves_soon")
-async def test_rank_states_in_a_capsule_are_from_the_opening(start_hub):
-    agent = AgentWithSteps(*frozen())
-    hub_client = await start_hub(agent)
-    first = await incident(hub_client)
-    agent.ranks = [rank_state(rank, step=200) for rank in range(4)]
-    assert await poll(hub_client.no_findings, 8.0)
-    assert [row["step"] for row in (await incident(hub_client))["ranks"]] == [row["step"] for row in first["ranks"]]

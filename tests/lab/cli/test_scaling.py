@@ -89,10 +89,7 @@ def wait_until_gone(pid):
 
 
 # The command line with 2 s instead of 20 s between SIGTERM and SIGKILL.
-IMPATIENT = (
-    "-c",
-    "import lab.sweep.job as job; job.END_SECONDS = 2.0; from zmon.cli.main import main; main()",
-)
+IMPATIENT = ("-c", "import lab.sweep.job as job; job.END_SECONDS = 2.0; from zmon.cli.main import main; main()")
 # Bash takes what follows # for a comment, but zmon requires {ranks} in a command.
 STUBBORN = "trap '' TERM; sleep 987 & echo $! > {marker}; wait; # {{ranks}}"
 ORPHANS = "setsid sleep 987 & echo $! > {marker}; sleep 0.3; exit 0; # {{ranks}}"

@@ -72,10 +72,7 @@ def test_command_without_a_place_for_ranks_is_refused(command):
 
 @pytest.mark.parametrize(
     ("command", "batch", "part"),
-    [
-        (COMMAND, None, "Set it with --batch"),
-        (("run", "{ranks}"), 64, "no word of the command has {batch}"),
-    ],
+    [(COMMAND, None, "Set it with --batch"), (("run", "{ranks}"), 64, "no word of the command has {batch}")],
 )
 def test_batch_that_does_not_fit_the_command_is_refused(command, batch, part):
     with pytest.raises(UsageError) as refused:

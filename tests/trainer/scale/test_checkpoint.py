@@ -21,6 +21,12 @@ from trainer.world import World
 OpenCheckpoints = Callable[..., Checkpoints]
 
 
+def save(checkpoints: Checkpoints, *steps: int) -> None:
+    for step in steps:
+        checkpoints.save(step, {"step": step})
+    checkpoints.wait()
+
+
 def file_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
@@ -40,8 +46,7 @@ def open_checkpoints(single_rank_world: World, tmp_path: Path) -> OpenCheckpoint
 def saved(open_checkpoints: OpenCheckpoints) -> Checkpoints:
     """Return checkpoints in that folder, of which step 1 is saved."""
     checkpoints = open_checkpoints()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+    save(checkpoints, 1)
     return checkpoints
 
 
@@ -52,28 +57,14 @@ def small_state() -> State:
     }
 
 
-def test_run_without_a_checkpoint_begins_at_step_0(open_checkpoints: OpenCheckpoints) -> None:
-    assert open_checkpoints(keep=2).resume() == (0, {})
-
-
-@pytest.fixture
-def newest_two(open_checkpoints: OpenCheckpoints) -> Checkpoints:
-    """Return the checkpoints of a run that saves four steps, of one to nine digits, and keeps two."""
+def test_newest_checkpoints_are_kept_and_the_newest_one_is_resumed(
+    open_checkpoints: OpenCheckpoints, tmp_path: Path
+) -> None:
     checkpoints = open_checkpoints(keep=2)
     checkpoints.resume()
-    for step in (5, 100_000_000, 10, 200_000_000):
-        checkpoints.save(step, {})
-    checkpoints.wait()
-    return checkpoints
-
-
-@pytest.mark.usefixtures("newest_two")
-def test_only_the_newest_checkpoints_are_kept(tmp_path: Path) -> None:
+    save(checkpoints, 5, 100_000_000, 10, 200_000_000)
     assert file_names(tmp_path / "kept") == ["step-100000000", "step-200000000"]
-
-
-def test_newest_checkpoint_is_resumed(newest_two: Checkpoints) -> None:
-    assert newest_two.resume() == (200_000_000, {})
+    assert checkpoints.resume() == (200_000_000, {"step": 200_000_000})
 
 
 def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints) -> None:
@@ -93,8 +84,7 @@ def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints
 def test_save_issues_no_collective(open_checkpoints: OpenCheckpoints) -> None:
     checkpoints = open_checkpoints()
     before = dist.group.WORLD._get_sequence_number_for_group()
-    checkpoints.save(1, {})
-    checkpoints.wait()
+    save(checkpoints, 1)
     assert dist.group.WORLD._get_sequence_number_for_group() == before > 0
 
 
@@ -114,8 +104,7 @@ def test_large_tables_are_saved_in_chunks(
     before = weight.clone()
     state = {"table.0.weight": Rows(7, [Part(4, weight[:3]), Part(0, weight[3:])]), "dense": whole(torch.arange(8.0))}
     checkpoints = open_checkpoints(state)
-    checkpoints.save(1, {})
-    checkpoints.wait()
+    save(checkpoints, 1)
     weight.zero_()
     checkpoints.load(1)
     assert torch.equal(weight, before)
@@ -130,9 +119,7 @@ def test_torch_converter_reads_checkpoint(saved: Checkpoints, tmp_path: Path) ->
 
 def test_resume_renames_later_checkpoints(open_checkpoints: OpenCheckpoints, tmp_path: Path) -> None:
     checkpoints = open_checkpoints()
-    for step in (1, 2, 3):
-        checkpoints.save(step, {"step": step})
-    checkpoints.wait()
+    save(checkpoints, 1, 2, 3)
     warnings: list[str] = []
     assert open_checkpoints(warnings=warnings, resume="2").resume() == (2, {"step": 2})
     assert file_names(tmp_path / "kept") == ["step-00000001", "step-00000002", "step-00000003.aside-1"]
@@ -141,19 +128,12 @@ def test_resume_renames_later_checkpoints(open_checkpoints: OpenCheckpoints, tmp
     assert open_checkpoints(resume="auto").resume() == (0, {})
 
 
-def save(checkpoints: Checkpoints, step: int) -> None:
-    checkpoints.save(step, {"loss": 1.0})
-    checkpoints.wait()
-
-
 def save_not_finite(checkpoints: Checkpoints, steps: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Save these steps with a NaN, as an earlier version did."""
     checkpoints.state["table.0.weight"].parts[1].tensor[2, 1] = math.nan
     with monkeypatch.context() as patch:
         patch.setattr(writer, "not_finite", lambda tensors: "")
-        for step in steps:
-            checkpoints.save(step, {"step": step})
-        checkpoints.wait()
+        save(checkpoints, *steps)
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
@@ -174,8 +154,7 @@ def test_weights_that_are_not_finite_are_not_saved(
 
 def test_quality_may_be_undefined(open_checkpoints: OpenCheckpoints) -> None:
     checkpoints = open_checkpoints({"quality.all": whole(torch.tensor([math.nan]))})
-    checkpoints.save(1, {})
-    checkpoints.wait()
+    save(checkpoints, 1)
     assert open_checkpoints({"quality.all": whole(torch.zeros(1))}).resume()[0] == 1
 
 
@@ -186,7 +165,7 @@ def test_resume_skips_checkpoints_that_are_not_finite(
     with pytest.raises(CheckpointError, match=r"cannot load step 3 .* table\.0\.weight has values that are NaN"):
         open_checkpoints(resume="3").resume()
     state, warnings = small_state(), []
-    assert open_checkpoints(state, warnings).resume() == (1, {})
+    assert open_checkpoints(state, warnings).resume() == (1, {"step": 1})
     assert state["table.0.weight"].parts[1].tensor.isfinite().all()
     assert [line.partition(": ")[2].partition(",")[0] for line in warnings] == [
         "skipped step 3", "skipped step 2", "renamed later checkpoints to step-00000002.aside-1"
@@ -211,8 +190,7 @@ def test_resume_without_checkpoints_starts_at_step_0_without_warning(open_checkp
 
 def test_error_for_missing_step_lists_existing_steps(open_checkpoints: OpenCheckpoints) -> None:
     checkpoints = open_checkpoints()
-    checkpoints.save(7, {})
-    checkpoints.wait()
+    save(checkpoints, 7)
     with pytest.raises(
         CheckpointError, match=r"cannot load step 8 from .*: it does not exist; the steps in the folder are 7\. "
     ):
@@ -257,8 +235,7 @@ def test_checkpoint_that_python_3_11_2_wrote_is_resumed(
     with monkeypatch.context() as patch:
         patch.setattr(_MEM_FORMAT_ENCODING, "__reduce_ex__", lambda self, _: (getattr, (type(self), self.name)))
         checkpoints = open_checkpoints()
-        checkpoints.save(1, {})
-        checkpoints.wait()
+        save(checkpoints, 1)
     checkpoints.load(1)
 
 

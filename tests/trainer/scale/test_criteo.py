@@ -72,10 +72,7 @@ def test_malformed_row_is_reported_skipped_and_counted(read_rows, column: int, c
     bad = row()
     bad[column - 1] = cell
     source, warnings = read_rows(row(), bad, row())
-    assert warnings == [
-        f"{source.name}:2: {fault}: row skipped",
-        f"{source.name}: 1 malformed of 3 rows skipped",
-    ]
+    assert warnings == [f"{source.name}:2: {fault}: row skipped", f"{source.name}: 1 malformed of 3 rows skipped"]
     assert source.skipped == warnings[-1]
     assert source.num_samples == 2
 

@@ -13,9 +13,9 @@ from zmon.errors import UsageError
 from zmon.offline.analyze.formats import flight_recorder
 
 
-def read_one(tmp_path, data, name="trace_rank_0"):
-    (tmp_path / name).write_bytes(data)
-    return flight_recorder.read([tmp_path / name])
+def read_one(tmp_path, data):
+    (tmp_path / "trace_rank_0").write_bytes(data)
+    return flight_recorder.read([tmp_path / "trace_rank_0"])
 
 
 def test_pickle_and_json_are_equal(tmp_path):
