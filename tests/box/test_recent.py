@@ -130,10 +130,8 @@ def test_sampled_record_has_the_mean_since_the_previous_sample(box):
     steps = drawn(16, 1, 64)
     assert list(mean_by_step) == steps
     for before, step in pairwise(steps):  # the even steps take 30 ms, the odd ones 10 ms; half of it is self time
-        mean, seconds = (
-            mean_by_step[step],
-            [0.015 if number % 2 == 0 else 0.005 for number in range(before + 1, step + 1)],
-        )
+        mean = mean_by_step[step]
+        seconds = [0.015 if number % 2 == 0 else 0.005 for number in range(before + 1, step + 1)]
         assert mean.self_seconds == pytest.approx(fmean(seconds))
         assert mean.ops["all_to_all"].exposed_seconds == pytest.approx(fmean(seconds))
         assert mean.ops["all_to_all"].sent_bytes == 100

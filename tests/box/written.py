@@ -13,6 +13,7 @@ from zmon.errors import BoxError
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 PARTS = ("identity", "last_boundary", "report", "words", "groups")  # the methods whose answers are compared as text
+NUM_PARTS = len(PARTS) + 3  # with the state, the sequences and the steps
 CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
 WRITTEN_BOUNDARIES = 24  # at least as many as `write_box` writes
 HEAD = CURRENT.ring + WRITTEN_BOUNDARIES * CURRENT.boundary_size  # the part of the file with values
@@ -37,7 +38,7 @@ def write_box(root, rank):
     add_contents(box.path, written)
     for step in range(12):
         if step in (4, 8):
-            box.timeline.turn_to((EVAL, CHECKPOINT)[step == 8])
+            box.timeline.turn_to(EVAL if step == 4 else CHECKPOINT)
             add_contents(box.path, written)
             box.timeline.turn_to(TRAIN)
         box.timeline.begin_step(None)
