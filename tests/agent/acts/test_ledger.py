@@ -3,20 +3,9 @@
 import pytest
 
 from zmon.agent.acts import ledger as ledger_module
-from zmon.agent.acts.ledger import (
-    ANNOUNCED,
-    DONE,
-    FILE,
-    FINISHED,
-    INTERRUPTED,
-    REFUSED,
-    SIGNAL,
-    WITHDRAWN,
-    ActEntry,
-    ActLedger,
-)
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, FINISHED, INTERRUPTED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
 from zmon.errors import UsageError
-from zmon.schema.act import END_JOB, KILL_CULPRIT
+from zmon.schema.act import END_JOB, KILL_CULPRIT, REFUSED
 
 
 def entry(event, key="rank aa", act=KILL_CULPRIT):

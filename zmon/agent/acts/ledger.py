@@ -18,15 +18,15 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.schema.act import KILL_CULPRIT
+from zmon.schema.act import KILL_CULPRIT, REFUSED
 from zmon.steplog.files import append_line, lock_directory, replace_file
 
 log = logging.getLogger("zmon.acts")
 
 FILE, LOCK = "acts.jsonl", "acts.lock"
-# Events. A refusal did nothing. An act is announced, and then done or withdrawn. Ending a launcher has further signals:
-# each signal is announced, and its result is written, until the launcher is finished, or until the agent ended.
-REFUSED, ANNOUNCED, DONE, WITHDRAWN = "refused", "announced", "done", "withdrawn"
+# Events, beside REFUSED, after which nothing is done. An act is announced, and then done or withdrawn. To end a launcher
+# takes further signals: each is announced, and its result written, until the launcher is finished or the agent ends.
+ANNOUNCED, DONE, WITHDRAWN = "announced", "done", "withdrawn"
 SIGNAL, RESULT, FINISHED, INTERRUPTED = "signal", "result", "finished", "interrupted"
 ROTATE_BYTES = 4 << 20  # size at which a new file begins, so that the agent reads it quickly at its start
 _MAX_ACTS = 1000  # acts that a new file takes over; ten days of acts at four an hour
