@@ -34,7 +34,7 @@ from zmon.agent.current_suspects import CurrentSuspects
 from zmon.agent.exported import exported_ranks
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import Devices, NodeRanks, check_shard, is_history, node_ranks, with_history
+from zmon.agent.snapshot import Devices, NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.pods import PodSource
@@ -154,8 +154,7 @@ class Agent:
     def _gpus(self) -> Sequence[GpuSample] | None:
         """Return the last samples of the GPUs; None if they are unknown. Raises SourceUnavailable if there are none."""
         poller = self._sources.get("gpus")
-        status = poller.status if poller is not None else None
-        if poller is None or status is None or status.absent:
+        if poller is None or (status := poller.status) is None or status.absent:
             raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
         gpus: Sequence[GpuSample] | None = poller.value
         return gpus
@@ -191,10 +190,14 @@ class Agent:
     def _unreachable(self, reason: str) -> Unreachable:
         return Unreachable(f"cannot read the boxes in {self._boxes.roots}", reason)
 
-    async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
-        """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
+    def _check_boxes(self) -> None:
+        """Raise Refusal while the boxes cannot be read."""
         if failure := self._box_failure():
-            raise failure
+            raise Refusal(503, str(failure))
+
+    async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
+        """Call a function in the thread that scans the boxes. Raises Refusal while they cannot be read."""
+        self._check_boxes()
         answer = asyncio.wrap_future(self._box_poller.ask(question, order))
         config = self._config
         seconds = config.answer_seconds if order is QuestionOrder.NOW else config.history_answer_seconds
@@ -202,7 +205,7 @@ class Agent:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError as error:
-            raise self._unreachable(f"no answer within {seconds:g} s") from error
+            raise Refusal(503, str(self._unreachable(f"no answer within {seconds:g} s"))) from error
 
     def _report(self, node: NodeRanks) -> AgentReport:
         sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
@@ -225,8 +228,8 @@ class Agent:
             unread=node.unread,
         )
 
-    async def report(self, request: SnapshotRequest) -> AgentReport:
-        """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
+    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
+        """Answer with every rank and the hardware of this node, and the steps that the request selects."""
         node = await self._ask_boxes(lambda: node_ranks(self._boxes, request))
         ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
         max_steps = self._config.max_steps_per_rank
@@ -235,9 +238,9 @@ class Agent:
     async def page(self) -> bytes:
         """Return the page of /metrics. It shows no rank while the boxes cannot be read."""
         try:
-            report = await self.report(SnapshotRequest())
+            report = await self.snapshot(SnapshotRequest())
             self._devices.keep(state.run_uid for state in report.ranks)
-        except Unreachable:
+        except Refusal:
             report = self._report(NodeRanks(0))
         cpu = self._process.cpu_times()
         shown = exported_ranks(report.ranks)
@@ -254,17 +257,8 @@ class Agent:
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
-        if failure := self._box_failure():
-            raise Refusal(503, str(failure))
+        self._check_boxes()
         return await self._suspects.answer(request, self._config.max_wait_seconds)
-
-    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
-        """Answer with every rank and the hardware of this node, and the steps that the request selects."""
-        check_shard(request)
-        try:
-            return await self.report(request)
-        except Unreachable as error:
-            raise Refusal(503, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
@@ -278,20 +272,15 @@ class Agent:
                 "evidence is for the role evidence, and over loopback for the user of the job, root and --hub-user: "
                 f"{asker.reason}",
             )
-        try:
-            target = await self._ask_boxes(lambda: locate_rank(self._boxes, request))
-        except Unreachable as error:
-            raise Refusal(503, str(error)) from error
-        if target is None:
+        rank = await self._ask_boxes(lambda: locate_rank(self._boxes, request))
+        if rank is None:
             raise Refusal(
                 404, f"no rank {request.rank} of job {request.job_id} on this node: zmon status lists jobs and ranks"
             )
-        local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
-        if not asker.may_read_evidence and asker.uid not in local:
-            raise Refusal(
-                403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
-            )
-        return await rank_evidence(request, target, self._stderr)
+        owner = rank.socket.owner
+        if not asker.may_read_evidence and asker.uid not in (0, os.geteuid(), owner, *self._config.hub_users):
+            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {owner}: see --hub-user")
+        return await rank_evidence(request, rank, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
         """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if the asker has no right to request acts."""

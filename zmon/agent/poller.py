@@ -22,7 +22,7 @@ from zmon.format import plain
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")
-_MAX_DROPPED = 8  # things that a source left out, listed by name; the others are only counted
+_MAX_DROPPED = 8  # things left out by a source that its status names; it only counts the others
 _MAX_ERROR = 300  # characters
 _NOTHING = Reading(None)
 ABSENT_SECONDS = 10.0  # time between two reads of a source that is absent from this machine
@@ -30,7 +30,7 @@ LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive s
 
 
 class _Outcome(NamedTuple):
-    """The result of one read."""
+    """The status of a source after a read, and the value that it read."""
 
     status: SourceStatus
     value: Any
@@ -115,9 +115,9 @@ class Poller:
     def _current(self) -> _Outcome | None:
         begun_at, last = self._begun_at, self._last
         seconds = 0.0 if begun_at is None else time.monotonic() - begun_at
-        return (
-            last if seconds <= self._timeout_seconds else self._next_outcome(seconds, self._timeout_error(), _NOTHING)
-        )
+        if seconds <= self._timeout_seconds:
+            return last
+        return self._next_outcome(seconds, self._timeout_error(), _NOTHING)
 
     def _timeout_error(self) -> TimeoutError:
         return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")

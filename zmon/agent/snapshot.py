@@ -44,27 +44,25 @@ class NodeRanks(NamedTuple):
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
 
 
-def check_shard(request: SnapshotRequest) -> None:
-    """Raise Refusal if the request names an impossible shard."""
-    try:
-        if request.shard:
-            parse(request.shard)
-    except ValueError as error:
-        raise Refusal(400, str(error)) from error
-
-
 def is_history(request: SnapshotRequest) -> bool:
     """Return True if the request asks for all steps since some time, not for the few that a pass of the hub needs."""
-    return request.since >= 0 and not 0 < request.about <= _MAX_ABOUT
+    wants_few_steps = 0 < request.about <= _MAX_ABOUT
+    return request.since >= 0 and not wants_few_steps
 
 
 def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
-    """Return what the request selects, without the steps of a history. Only for the thread that scans the boxes."""
+    """Return what the request selects, without the steps of a history. Only for the thread that scans the boxes.
+
+    Raises Refusal if the request names an impossible shard.
+    """
     cursor = time.monotonic_ns() - _SETTLED_NS
     ranks: list[tuple[RankState, int]] = []
     ends: defaultdict[str, dict[str, list[StepEnds]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
-    shard = parse(request.shard) if request.shard else None
+    try:
+        shard = parse(request.shard) if request.shard else None
+    except ValueError as error:
+        raise Refusal(400, str(error)) from error
     for box, state in boxes.ranks():
         if request.job_id not in (None, state.job_id):
             continue
@@ -98,14 +96,15 @@ async def with_history(
     last = min(request.last, max_steps) if request.last > 0 else max_steps
 
     def read(run_uid: str) -> Steps:
-        box = boxes.box(run_uid)
-        with contextlib.suppress(BoxError, OSError):
-            if box is not None and request.about > 0:
+        if (box := boxes.box(run_uid)) is None:
+            return Steps()
+        try:
+            if request.about > 0:
                 about = min(request.about, max_steps)
                 return aligned_steps({run_uid: box.steps_spread(request.since, node.cursor, about)})
-            if box is not None:
-                return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
-        return Steps()
+            return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
+        except (BoxError, OSError):
+            return Steps()
 
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
