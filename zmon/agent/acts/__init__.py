@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
-from zmon.agent.acts.ledger import ANNOUNCED, DONE, WITHDRAWN, Act, ActEntry, ActLedger
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, WITHDRAWN, Act, ActLedger, ActRecord
 from zmon.agent.acts.processes import END_SECONDS, STOPPED, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget, find_target, living_ranks
 from zmon.agent.acts.termination import Termination
@@ -41,10 +41,8 @@ log = logging.getLogger("zmon.acts")
 T = TypeVar("T")
 HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more acts within an hour has a fault that no kill heals
 _MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
-_MAX_REASON = 300  # characters of the hub's reason
 _NOT_ALLOWED = "the agent runs without --allow-actions"
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
-_MakeEntry = Callable[[str, str], ActEntry]  # of an event and a line, for one request
 
 
 def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
@@ -135,11 +133,11 @@ class Acts:
             process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
             cleanup.enter_context(process)
             self._check_limits(ledger, rank.job, request.intent)
-            entry = partial(self._entry, request, key=key, job=rank.job)
-            answer = self._end(ledger, request, entry, process)
+            record = ActRecord(ledger, request, key, rank.job)
+            answer = self._end(record, process)
             if not is_kill:
                 cleanup.pop_all()  # the thread of the termination closes the process
-                self._start_termination(ledger, request, rank, entry, process)
+                self._start_termination(record, rank, process)
         return answer
 
     def _open_ledger(self) -> ActLedger:
@@ -217,67 +215,43 @@ class Acts:
     def _living(self, rank: RankTarget) -> list[RankTarget]:
         return self._ask(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
 
-    def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
+    def _end(self, record: ActRecord, process: HeldProcess) -> ActAnswer:
         """Announce the act, send the signal, and write the result. Raises Refused."""
-        signal = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
+        act = record.request.act
+        signal = SIGKILL if act == KILL_CULPRIT else SIGTERM
         what = f"{signal.name} to process {process.pid}, {process.what}"
         try:
-            ledger.write(entry(ANNOUNCED, what))
+            record.write(ANNOUNCED, what)
         except OSError as error:
             raise Refused(f"nothing is done without its audit, which cannot be written: {error.strerror}") from error
         try:
-            self._check_stops(request.act)  # again, because the write to the disk may have taken a while
+            self._check_stops(act)  # again, because the write to the disk may have taken a while
             process.send(signal)
         except Refused as refusal:
-            self._note(ledger, entry(WITHDRAWN, f"{what}: not sent: {refusal}"))
+            record.note(WITHDRAWN, f"{what}: not sent: {refusal}")
             raise
-        if request.act == KILL_CULPRIT:
+        if act == KILL_CULPRIT:
             ended = process.ended(END_SECONDS)
             line = f"{what}: {'it has ended' if ended else f'it has not ended after {END_SECONDS:g} s'}"
         else:
-            line = f"{what}: sent; SIGKILL follows in {_grace(request):g} s to what still lives"
-        done = entry(DONE, line)
-        self._note(ledger, done)
-        return self._act_answer(ACTED, line, done.time)
+            line = f"{what}: sent; SIGKILL follows in {_grace(record.request):g} s to what still lives"
+        return self._act_answer(ACTED, line, record.note(DONE, line).time)
 
-    def _start_termination(
-        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, entry: _MakeEntry, process: HeldProcess
-    ) -> None:
+    def _start_termination(self, record: ActRecord, rank: RankTarget, process: HeldProcess) -> None:
         """Begin what follows the SIGTERM of a launcher, in a thread of its own."""
         termination = Termination(
             process,
-            _grace(request),
+            _grace(record.request),
             partial(self._living, rank),
-            partial(self._check_stops, request.act),
-            lambda event, line: ledger.write(entry(event, line)),
+            partial(self._check_stops, record.request.act),
+            record,
             self._closing,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
-    def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
-        return ActEntry(
-            time=time.time(),
-            event=event,
-            act=request.act,
-            rank=request.rank,
-            run_uid=request.run_uid,
-            intent=request.intent,
-            reason=request.reason[:_MAX_REASON],
-            line=line,
-            key=key,
-            job=job or request.job_id,
-        )
-
-    def _note(self, ledger: ActLedger, entry: ActEntry) -> None:
-        """Write an entry about an act that is done. Without the entry, the next agent marks the act as interrupted."""
-        try:
-            ledger.write(entry)
-        except OSError as error:
-            log.error("cannot write to the ledger of acts: %s: %s", entry.line, error.strerror)
-
     def _refuse(self, request: ActRequest, reason: str) -> ActAnswer:
         if self._ledger is not None:
-            self._note(self._ledger, self._entry(request, REFUSED, reason))
+            ActRecord(self._ledger, request).note(REFUSED, reason)
         return self._act_answer(REFUSED, reason)
 
     def _repeat(self, earlier: Act) -> ActAnswer:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from signal import SIGKILL
 
-from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL
+from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL, ActRecord
 from zmon.agent.acts.processes import END_SECONDS, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget
 
@@ -30,7 +30,7 @@ class Termination:
     grace_seconds: float
     living: Callable[[], list[RankTarget]]  # the ranks that name this launcher and live; raises Refused
     check_stops: Callable[[], None]  # raises Refused if a person or a breaker has stopped acts
-    write: Callable[[str, str], None]  # event and line into the ledger; raises OSError
+    record: ActRecord
     closing: threading.Event  # the agent ends
 
     def run(self) -> None:
@@ -39,15 +39,14 @@ class Termination:
             try:
                 self._wait()
                 if self.closing.is_set():
-                    self.write(
-                        INTERRUPTED, "the agent ends: look by hand whether the launcher and its ranks have ended"
-                    )
+                    line = "the agent ends: look by hand whether the launcher and its ranks have ended"
+                    self.record.write(INTERRUPTED, line)
                     return
                 lines = [self._kill(self.launcher)] if not self.launcher.ended() else []
                 lines += [self._kill_rank(rank) for rank in self.living()]
-                self.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
+                self.record.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
             except Refused as refusal:
-                self._write_last(FINISHED, f"no further signal is sent: {refusal}")
+                self.record.note(FINISHED, f"no further signal is sent: {refusal}")
             except OSError as error:
                 log.error("cannot write to the ledger of acts, no further signal is sent: %s", error.strerror)
 
@@ -68,25 +67,18 @@ class Termination:
                 return self._kill(held)
         except Refused as refusal:
             line = f"rank {rank.rank}: {refusal}"
-            self.write(RESULT, line)
+            self.record.write(RESULT, line)
             return line
 
     def _kill(self, process: HeldProcess) -> str:
         """Announce SIGKILL, send it, and write the result; return the result. Raises Refused if acts are stopped."""
         self.check_stops()
         what = f"SIGKILL to process {process.pid}, {process.what}"
-        self.write(SIGNAL, what)
+        self.record.write(SIGNAL, what)
         try:
             process.send(SIGKILL)
             line = f"{what}: {'it has ended' if process.ended(END_SECONDS) else 'it has not ended yet'}"
         except Refused as refusal:
             line = f"{what}: {refusal}"
-        self.write(RESULT, line)
+        self.record.write(RESULT, line)
         return line
-
-    def _write_last(self, event: str, line: str) -> None:
-        """Write the last line into the ledger, or else into the log."""
-        try:
-            self.write(event, line)
-        except OSError as error:
-            log.error("cannot write to the ledger of acts: %s: %s", line, error.strerror)
