@@ -193,7 +193,7 @@ def test_flight_record_is_read_while_a_native_call_holds_the_interpreter_lock(st
         ctypes.PyDLL(None).sleep(60)
     """)
     rank.says("attached")
-    eventually(lambda: gather_of(rank).stack is None)  # the rank prints just before the native call
+    assert eventually(lambda: gather_of(rank).stack is None)  # the rank prints just before the native call
     answer = gather_of(rank)
     assert "holds the interpreter lock" in answer.stack_error
     assert answer.flight.last == {"gloo:0": 1}

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -66,6 +67,10 @@ class Poller:
         self.read, self._on_value = read, on_value
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
+        status = SourceStatus(
+            name=name, up=False, absent=False, duration_seconds=0.0, last_success_time=None, num_errors=0, error=None
+        )
+        self._before_any = _Outcome(status, value=None, down_since=None)
         self._last: _Outcome | None = None
         # Questions with their order and a serial number: within one order, the first question is answered first.
         self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
@@ -130,7 +135,7 @@ class Poller:
             error: BaseException | None = None
             reading = _NOTHING
             try:
-                reading = Reading(*self.read())
+                reading = self.read()
             except BaseException as failure:  # also SystemExit: a library that calls sys.exit() must not end the thread
                 error = failure
             seconds = time.monotonic() - begun_at
@@ -157,27 +162,22 @@ class Poller:
         return True
 
     def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
-        last = self._last
-        previous = last.status if last else None
-        absent = isinstance(error, SourceUnavailable)
-        failed = error is not None and not absent
-        earlier_success = previous.last_success_time if previous else None
-        since = last.down_since if last else None
-        return _Outcome(
-            SourceStatus(
-                name=self.name,
-                up=error is None,
-                absent=absent,
-                duration_seconds=seconds,
-                last_success_time=time.time() if error is None else earlier_success,
-                num_errors=(previous.num_errors if previous else 0) + failed,
-                error=None if error is None else one_line(error),
-                num_dropped=(previous.num_dropped if previous else 0) + len(reading.dropped),
-                dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
-            ),
-            reading.value,
-            (since or time.time() - seconds) if failed else None,
+        before, down_since = self._last or self._before_any, None
+        is_absent = isinstance(error, SourceUnavailable)
+        if error is not None and not is_absent:
+            down_since = before.down_since or time.time() - seconds
+        status = replace(
+            before.status,
+            up=error is None,
+            absent=is_absent,
+            duration_seconds=seconds,
+            last_success_time=time.time() if error is None else before.status.last_success_time,
+            num_errors=before.status.num_errors + (down_since is not None),
+            error=None if error is None else one_line(error),
+            num_dropped=before.status.num_dropped + len(reading.dropped),
+            dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
         )
+        return _Outcome(status, reading.value, down_since)
 
 
 def one_line(error: BaseException) -> str:

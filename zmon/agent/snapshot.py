@@ -81,8 +81,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
 
 
 async def with_history(
-    ask: Callable[[Callable[[], Steps]], Awaitable[Steps]],
-    boxes: Boxes,
+    ask: Callable[[Callable[[Boxes], Steps]], Awaitable[Steps]],
     request: SnapshotRequest,
     node: NodeRanks,
     max_steps: int,
@@ -95,7 +94,7 @@ async def with_history(
         return node
     last = min(request.last, max_steps) if request.last > 0 else max_steps
 
-    def read(run_uid: str) -> Steps:
+    def read(boxes: Boxes, run_uid: str) -> Steps:
         if (box := boxes.box(run_uid)) is None:
             return Steps()
         try:
@@ -108,7 +107,7 @@ async def with_history(
 
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
-        parts[state.job_id].append(await ask(partial(read, state.run_uid)))
+        parts[state.job_id].append(await ask(partial(read, run_uid=state.run_uid)))
     return node._replace(steps={job_id: tuple(job_parts) for job_id, job_parts in parts.items()})
 
 

@@ -80,7 +80,7 @@ COUNTS = slice(SLOTS["calls"].start, SLOTS["received"].stop)
 NUM_COUNTS = COUNTS.stop - COUNTS.start
 COUNT, SENT, RECEIVED = (SLOTS[name].start - COUNTS.start for name in ("calls", "sent", "received"))
 
-TURN, STEP = range(2)  # kinds of boundary
+TURN, STEP = range(2)  # kinds of boundary: at a change of activity, and at the end of a step
 
 BOUNDARY = struct.Struct(f"<{VALUES}q{MAX_REPORT_KEYS}d{measures.NUM_SLOTS}q")
 CRC = struct.Struct("<I")
