@@ -17,7 +17,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -258,9 +258,8 @@ class Agent:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the sources are read while it runs."""
-        app = application(
-            self._config.allowed_hosts, self._config.web, lambda: self._box_thread.poller.status is not None
-        )
+        boxes = self._box_thread.poller
+        app = application(self._config.allowed_hosts, self._config.web, is_ready=lambda: boxes.status is not None)
         app.add_routes(
             [
                 web.get(endpoints.METRICS, self.get_metrics),

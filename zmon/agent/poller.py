@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
-from dataclasses import replace
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
@@ -31,11 +30,11 @@ LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive s
 
 
 class _Outcome(NamedTuple):
-    """The status of a source after a read, and the value that it read."""
+    """The status of a source after a read, and the value that it read, which is None unless the source is up."""
 
-    status: SourceStatus
-    value: Any
-    down_since: float | None  # unix seconds
+    status: SourceStatus | None = None  # None: it was not read yet
+    value: Any = None
+    down_since: float | None = None  # unix seconds
 
 
 class QuestionOrder(IntEnum):
@@ -67,11 +66,7 @@ class Poller:
         self.read, self._on_value = read, on_value
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
-        status = SourceStatus(
-            name=name, up=False, absent=False, duration_seconds=0.0, last_success_time=None, num_errors=0, error=None
-        )
-        self._before_any = _Outcome(status, value=None, down_since=None)
-        self._last: _Outcome | None = None
+        self._last = _Outcome()
         # Questions with their order and a serial number: within one order, the first question is answered first.
         self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
             queue.PriorityQueue()
@@ -102,22 +97,19 @@ class Poller:
     @property
     def value(self) -> Any:
         """The last value; None unless the source is up."""
-        current = self._current()
-        return current.value if current is not None and current.status.up else None
+        return self._current().value
 
     @property
     def status(self) -> SourceStatus | None:
         """The status now; None before the first read is done."""
-        current = self._current()
-        return None if current is None else current.status
+        return self._current().status
 
     @property
     def down_since(self) -> float | None:
         """The unix time at which the source went down; None while it is up or absent."""
-        current = self._current()
-        return None if current is None else current.down_since
+        return self._current().down_since
 
-    def _current(self) -> _Outcome | None:
+    def _current(self) -> _Outcome:
         begun_at, last = self._begun_at, self._last
         seconds = 0.0 if begun_at is None else time.monotonic() - begun_at
         if seconds <= self._timeout_seconds:
@@ -135,7 +127,7 @@ class Poller:
             error: BaseException | None = None
             reading = _NOTHING
             try:
-                reading = self.read()
+                reading = Reading(*self.read())  # fails here if the source returns anything else
             except BaseException as failure:  # also SystemExit: a library that calls sys.exit() must not end the thread
                 error = failure
             seconds = time.monotonic() - begun_at
@@ -145,7 +137,7 @@ class Poller:
             self._begun_at = None
             if error is None:
                 self._on_value(reading.value)
-            pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
+            pause = ABSENT_SECONDS if isinstance(error, SourceUnavailable) else self._interval_seconds
             core_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
             running = self._answer(time.monotonic() + max(pause, min(core_pause, LONGEST_PAUSE_SECONDS)))
 
@@ -162,22 +154,22 @@ class Poller:
         return True
 
     def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
-        before, down_since = self._last or self._before_any, None
+        last = self._last
         is_absent = isinstance(error, SourceUnavailable)
-        if error is not None and not is_absent:
-            down_since = before.down_since or time.time() - seconds
-        status = replace(
-            before.status,
+        is_down = error is not None and not is_absent
+        earlier_success = last.status.last_success_time if last.status else None
+        status = SourceStatus(
+            name=self.name,
             up=error is None,
             absent=is_absent,
             duration_seconds=seconds,
-            last_success_time=time.time() if error is None else before.status.last_success_time,
-            num_errors=before.status.num_errors + (down_since is not None),
+            last_success_time=time.time() if error is None else earlier_success,
+            num_errors=(last.status.num_errors if last.status else 0) + is_down,
             error=None if error is None else one_line(error),
-            num_dropped=before.status.num_dropped + len(reading.dropped),
+            num_dropped=(last.status.num_dropped if last.status else 0) + len(reading.dropped),
             dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
         )
-        return _Outcome(status, reading.value, down_since)
+        return _Outcome(status, reading.value, (last.down_since or time.time() - seconds) if is_down else None)
 
 
 def one_line(error: BaseException) -> str:

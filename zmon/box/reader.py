@@ -131,13 +131,11 @@ class BoxReader:
 
     def report(self) -> dict[str, float]:
         """Return the gauges that the job reported."""
-        pairs = self._cell(self.layout.report)
-        return {text(name): value for name, value in zip(pairs[::2], pairs[1::2], strict=True) if text(name)}
+        return {name: value for name, value in self._pairs(self.layout.report) if name}
 
     def report_names(self) -> tuple[str, ...]:
         """Return the names of the gauges, in the order of the report cell."""
-        pairs = self._cell(self.layout.report)
-        return tuple(text(name) for name in pairs[::2] if text(name))
+        return tuple(name for name, _ in self._pairs(self.layout.report) if name)
 
     def not_finite_since(self) -> dict[str, int | None]:
         """Return since which step losses are not finite, by source; None: they are finite; absent: they are unknown."""
@@ -183,9 +181,7 @@ class BoxReader:
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Return name and size of each process group, by its number."""
-        pairs = self._cell(self.layout.groups)
-        entries = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
-        return {group: (text(name), size) for group, (name, size) in entries if text(name)}
+        return {group: (name, size) for group, (name, size) in enumerate(self._pairs(self.layout.groups)) if name}
 
     def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
         """Return the last `max_steps` steps that ended in that time; see `recent.last_steps`."""
@@ -227,6 +223,11 @@ class BoxReader:
             if values is not None:
                 return values
         raise self._corrupt("the checksums of both copies of a cell are wrong")
+
+    def _pairs(self, cell: Cell) -> list[tuple[str, Any]]:
+        """Return the names and values in a cell, which has a pair with an empty name where it has room for another."""
+        values = self._cell(cell)
+        return [(text(name), value) for name, value in zip(values[::2], values[1::2], strict=True)]
 
     def _check_prefix(self) -> None:
         raw = os.pread(self._fd, layout.PREFIX.size, 0)
