@@ -17,8 +17,13 @@ from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt
 from zmon.probe.edge import PYTHON
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
+from zmon.schema.names import LOSS_SOURCES
 
-CELLS = ("identity", "place", "report", "words", "groups")
+# The method of a reader that returns the values of a cell, by name of the cell.
+METHODS = {
+    "identity": "identity", "place": "now", "report": "report", "losses": "not_finite_since", "words": "words",
+    "groups": "groups",
+}  # fmt: skip
 
 
 # -- the live words ----------------------------------------------------------------------------------------
@@ -164,41 +169,42 @@ def rewrite_cells(box, number):
     box.timeline.group(f"group-{number}", 2)
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", f"bad batch {number}")
     box.writer.place(box.ledger.boundaries, number, number, number)
+    box.writer.losses(*[number] * len(LOSS_SOURCES))
     box.writer.identity(replace(box.who, device=f"cuda:{number}"))
 
 
-def read_cell(box, cell):
-    """Return what a reader returns from this cell."""
-    return read_part(box, "now" if cell == "place" else cell)
+def read_cell(box, name):
+    """Return what a reader returns from the cell with this name."""
+    return read_part(box, METHODS[name])
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
+@pytest.mark.parametrize("name", METHODS)
+def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, name):
     """The writer alternates between the slots; the test damages the newest slot each time."""
-    place = getattr(CURRENT, cell)
+    cell = getattr(CURRENT, name)
     answers = []
     slots = []
     for number in range(1, 5):
         rewrite_cells(box, number)
-        answers.append(read_cell(box, cell))
-        slots.append(box.newest_slot(place))
+        answers.append(read_cell(box, name))
+        slots.append(box.newest_slot(cell))
         if number > 1:
-            whole = box.path.read_bytes()[slots[-1] :][: place.slot_size]
+            whole = box.path.read_bytes()[slots[-1] :][: cell.slot_size]
             box.overwrite(slots[-1] + 8, b"\xaa" * 7)
-            assert read_cell(box, cell) == answers[-2] != answers[-1]
+            assert read_cell(box, name) == answers[-2] != answers[-1]
             box.overwrite(slots[-1], whole)
     assert slots[0] == slots[2] != slots[1] == slots[3]
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_cell_with_two_damaged_slots_is_corrupt(box, cell):
-    place = getattr(CURRENT, cell)
+@pytest.mark.parametrize("name", METHODS)
+def test_cell_with_two_damaged_slots_is_corrupt(box, name):
+    cell = getattr(CURRENT, name)
     rewrite_cells(box, 1)
-    for offset in (place.offset, place.offset + place.slot_size):
+    for offset in (cell.offset, cell.offset + cell.slot_size):
         box.flip(offset + 9)
     with pytest.raises(BoxCorrupt, match="checksum"):
-        read_cell(box, cell)
-    for other in set(CELLS) - {cell}:
+        read_cell(box, name)
+    for other in METHODS.keys() - {name}:
         read_cell(box, other)
 
 

@@ -224,7 +224,7 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
             with limited_resources() if number % 20 == 0 else contextlib.nullcontext():
                 reader = BoxReader(path)
                 for read in (reader.now, reader.identity, reader.report, reader.words, reader.groups,
-                             reader.sequences, lambda r=reader: totals(r.last_boundary()),
+                             reader.not_finite_since, reader.sequences, lambda r=reader: totals(r.last_boundary()),
                              lambda r=reader: whole_steps({"": r.steps_ended(-1 << 63, 1 << 63, 1 << 63)}),
                              lambda r=reader: aligned_steps({"": r.steps_spread(-1 << 63, 1 << 63, 8)})):  # fmt: skip
                     with contextlib.suppress(BoxError):

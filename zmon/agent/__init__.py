@@ -163,6 +163,7 @@ class Agent:
         return tuple(status for poller in self._pollers if (status := poller.status))
 
     def _report(self, node: NodeRanks) -> AgentReport:
+        """Return these ranks with the last values and the statuses of all sources."""
         sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
         return AgentReport(
             host=self._config.host,
@@ -280,6 +281,7 @@ class Agent:
         return app
 
     async def _run(self, app: web.Application) -> AsyncIterator[None]:
+        """Start the threads that read, and stop them when the application ends."""
         self._loop = asyncio.get_running_loop()
         for poller in self._pollers:
             poller.start()

@@ -40,6 +40,7 @@ def living_ranks(job: Path) -> Iterator[Identity]:
 
 
 def _identity(fd: int) -> Identity | None:
+    """Return the identity in a box; None if the box is of another version, or damaged."""
     prefix = os.pread(fd, layout.PREFIX.size, 0)
     if len(prefix) < layout.PREFIX.size:
         return None

@@ -108,6 +108,7 @@ class BoxWriter:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def _cell(self, cell: Cell) -> Write:
+        """Return a function that writes the values of a cell, in turn into its two slots."""
         pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self.seed
         size = cell.struct.size
         offsets = (cell.offset, cell.offset + cell.slot_size)
@@ -165,6 +166,7 @@ def _refuse_if_held(path: Path) -> None:
 
 
 def _create(path: Path, new: Path) -> int:
+    """Create the file `new` for the box `path`, with the folders above it; return its descriptor. Raises OSError."""
     for _ in range(_MAX_TRIES):
         for directory in (path.parents[2], path.parents[1], path.parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -174,7 +176,7 @@ def _create(path: Path, new: Path) -> int:
 
 
 def _allocate(path: Path, new: Path) -> int:
-    """Create the file `new` for the box `path`, lock it, and return its descriptor.
+    """Allocate and lock the file.
 
     Raises FileNotFoundError if its folder was deleted meanwhile, as empty folders are.
     """

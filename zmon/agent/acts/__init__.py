@@ -105,6 +105,7 @@ class Acts:
             self._ledger = None
 
     def _decide(self, request: ActRequest) -> ActAnswer:
+        """Decide and act, or refuse; count and log the answer. Called in a thread."""
         with self._one_at_a_time:
             try:
                 answer = self._answer_and_act(request)
@@ -197,6 +198,7 @@ class Acts:
         return rank
 
     def _open_rank(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        """Return the process of a rank, opened and checked. Raises Refused."""
         held = hold_rank(rank, lambda: self._target(request))
         try:
             if suspended := [pid for pid, stat in held.ancestors() if stat.state == STOPPED]:
@@ -208,6 +210,7 @@ class Acts:
         return held
 
     def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        """Return the process of the launcher of a rank, opened and checked. Raises Refused."""
         if request.act == STOP_RESTARTS and not rank.max_restarts:
             raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
         return hold_launcher(rank, self._living(rank))
