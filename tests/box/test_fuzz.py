@@ -30,9 +30,6 @@ MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one 
 STATE = range(CURRENT.live, CURRENT.live + 32)
 
 
-# -- damage ------------------------------------------------------------------------------------------------
-
-
 def random_offset(chance):
     """Return a random offset, mostly of a value."""
     return chance.randrange(*chance.choice(((0, CURRENT.ring), (CURRENT.live, CURRENT.ring), (0, HEAD), (0, 2 * HEAD))))

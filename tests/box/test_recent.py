@@ -27,9 +27,6 @@ def sampled_records(ends):
     return only_records(aligned_steps({"": ends}))
 
 
-# -- all steps ---------------------------------------------------------------------------------------------
-
-
 def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
     box.steps(10, seconds=1.0)
     ends = [round((record.start + record.duration) * SECOND) for record in records_between(all_ends(reader))]
@@ -43,9 +40,6 @@ def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
     assert steps(ends[9] + half, ends[9] + 2 * half) == []
     assert steps(0, ends[9] + half) == list(range(1, 11))
     assert steps(0, ends[0] - half) == []
-
-
-# -- a sample ----------------------------------------------------------------------------------------------
 
 
 def sample_steps(box, seconds, about, until=None):

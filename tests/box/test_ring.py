@@ -41,9 +41,6 @@ def durations(rows):
     return [(b[layout.STEP_NS] - a[layout.STEP_NS]) * NS for a, b in steps if b[layout.KIND] == layout.STEP]
 
 
-# -- pieces ------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def varied(box):
     """A box with ten steps of different durations around an evaluation."""
@@ -112,9 +109,6 @@ def test_boundary_of_another_box_is_not_returned(tmp_path, box, reader):
     offset = CURRENT.ring + first * CURRENT.boundary_size
     box.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
     assert step_ends(reader) == [last]
-
-
-# -- what is overwritten -----------------------------------------------------------------------------------
 
 
 def test_ring_holds_the_steps_between_the_last_4096_boundaries(box, reader):
