@@ -31,10 +31,11 @@ from zmon.agent.acts import Acts, check_asker
 from zmon.agent.box_thread import BoxThread
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
+from zmon.agent.devices import Devices
 from zmon.agent.exported import exported_ranks
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import Devices, NodeRanks, is_history, node_ranks, with_history
+from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
 from zmon.agent.sources.pods import PodSource
 from zmon.agent.sources.stderr import StderrSource

@@ -1,4 +1,4 @@
-"""Select the ranks, steps and plans that a snapshot request asks for, and add the GPU of each rank.
+"""Select the ranks, steps and plans that a snapshot request asks for.
 
 A request for the history of all steps takes as long as a hundred others. It is answered in parts, one rank at a time,
 so that scans and other requests go between.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,14 +20,12 @@ from zmon.box.steps import StepEnds, aligned_steps, whole_steps
 from zmon.errors import BoxError
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.host import GpuSample
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.shard import parse
 from zmon.schema.steps import Steps
 from zmon.web.responses import Refusal
 
-_UUIDS = ("GPU-", "MIG-")  # prefixes of NVML's UUIDs
 _MAX_ABOUT = 64  # records per rank; the hub requests 8, and 64 are read in less than a millisecond
 _SETTLED_NS = 50_000_000  # boundaries of steps that ended longer ago are complete: they are written within microseconds
 
@@ -109,35 +106,3 @@ async def with_history(
     for state, _ in node.ranks:
         parts[state.job_id].append(await ask(partial(read, run_uid=state.run_uid)))
     return node._replace(steps={job_id: tuple(job_parts) for job_id, job_parts in parts.items()})
-
-
-class Devices:
-    """The GPU of each rank whose box does not name it, remembered by run uid.
-
-    The driver lists the processes of each GPU. Each answer is remembered, because a rank stays on its GPU and the
-    driver no longer lists the processes of a GPU that is lost.
-    """
-
-    def __init__(self) -> None:
-        self._uuids: dict[str, str] = {}  # GPU UUID by run uid
-
-    def add(self, ranks: Sequence[tuple[RankState, int]], gpus: Iterable[GpuSample]) -> tuple[RankState, ...]:
-        """Return the states with the UUIDs of their GPUs, where those are known.
-
-        `ranks` has each state with its pid in this PID namespace; 0 if it has none.
-        """
-        devices = [gpu for gpu in gpus if not gpu.mig]  # a GPU in MIG mode lists the processes of its instances, too
-        for state, pid in ranks:
-            uuids = {gpu.uuid for gpu in devices if pid and pid in gpu.pids}
-            if len(uuids) == 1:  # a rank on several GPUs has no single device
-                self._uuids[state.run_uid] = uuids.pop()
-        return tuple(self._with_device(state) for state, _ in ranks)
-
-    def keep(self, run_uids: Iterable[str]) -> None:
-        """Forget all ranks except these."""
-        self._uuids = {uid: self._uuids[uid] for uid in run_uids if uid in self._uuids}
-
-    def _with_device(self, state: RankState) -> RankState:
-        if state.device.startswith(_UUIDS):
-            return state
-        return replace(state, device=self._uuids.get(state.run_uid, state.device))
