@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from tests.agent.acts.jobs import LaunchedJob
+from zmon.agent.acts.ledger import ActLedger
 
 
 @pytest.fixture
@@ -38,3 +39,20 @@ def acting(tmp_path, serve):
             yield client
 
     return run
+
+
+@pytest.fixture
+def end_acts_after(monkeypatch):
+    """Return a function that ends the acts of an agent, as its own end does, once an event is in the ledger."""
+
+    def end_after(event, acts):
+        write = ActLedger.write
+
+        def write_and_end(ledger, entry):
+            write(ledger, entry)
+            if entry.event == event:
+                acts.close()
+
+        monkeypatch.setattr(ActLedger, "write", write_and_end)
+
+    return end_after

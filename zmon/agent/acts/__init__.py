@@ -155,7 +155,9 @@ class Acts:
         return self._ledger
 
     def _check_stops(self, act: str) -> None:
-        """Raise Refused if a person or a breaker has stopped this act, or all acts."""
+        """Raise Refused if the agent ends, or if a person or a breaker has stopped this act or all acts."""
+        if self._closing.is_set():
+            raise Refused("the agent ends")
         assert self._data_dir is not None  # the ledger is in this folder
         if self._unwritten_stop is not None:
             self._stop(self._unwritten_stop)
@@ -243,12 +245,12 @@ class Acts:
     def _start_termination(self, record: ActRecord, rank: RankTarget, process: HeldProcess) -> None:
         """Begin what follows the SIGTERM of a launcher, in a thread of its own."""
         termination = Termination(
-            process,
-            _grace(record.request),
-            partial(self._living, rank),
-            partial(self._check_stops, record.request.act),
-            record,
-            self._closing,
+            launcher=process,
+            grace_seconds=_grace(record.request),
+            living=partial(self._living, rank),
+            check_stops=partial(self._check_stops, record.request.act),
+            record=record,
+            closing=self._closing,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
