@@ -25,8 +25,8 @@ from zmon.process import ProcessId
 from zmon.schema.flight import FlightRecord
 from zmon.schema.standing import ProcessWork
 
-TIMEOUT_SECONDS = 2.0
-MAX_STACK_BYTES = 16384
+TIMEOUT_SECONDS = 2.0  # for an answer of the worker server, which a stopped rank does not give
+MAX_STACK_BYTES = 16384  # longer stacks are cut
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
 _NOT_OFFERED = "this torch does not offer it"
 

@@ -18,8 +18,8 @@ MAX_JOBS = 64
 class ExportedRanks(NamedTuple):
     """The ranks of a page, and the number of jobs that it leaves out."""
 
-    ranks: tuple[RankState, ...] = ()
-    num_left_out: int = 0
+    ranks: tuple[RankState, ...]
+    num_left_out: int
 
 
 def exported_ranks(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> ExportedRanks:
