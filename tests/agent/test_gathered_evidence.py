@@ -107,8 +107,6 @@ def test_rank_without_a_worker_server_gives_reasons_instead_of_evidence():
     assert (answer.flight, answer.flight_error) == (None, "the job has no worker server (torch < 2.9?)")
 
 
-# -- collectives in flight -----------------------------------------------------------------------------------
-
 HANGS_IN_BACKWARD = """
     import os, sys, time
     import torch

@@ -88,12 +88,15 @@ class Agent:
                 pods=lambda: self._pods.value if self._pods else None,
             )
         config.check_names([*(source.name for source in sources), StderrSource.name, _STEPS])
+        timeout, core_ratio = config.source_timeout_seconds, config.source_core_ratio
         self._sources = {
-            source.field: self._source_poller(source) for source in sources if source.name not in config.without
+            source.field: Poller(source.name, source.read, source.interval_seconds, timeout, core_ratio=core_ratio)
+            for source in sources
+            if source.name not in config.without
         }
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
-            self._stderr = StderrTails(lambda: self._box_thread.boxes.runs, config.source_timeout_seconds)
+            self._stderr = StderrTails(lambda: self._box_thread.boxes.runs, timeout)
         self._step_log = self._step_log_poller()
         self._acts = Acts(config.data_dir, config.host, self._box_thread.ask_and_wait, config.allow_actions)
         self._stops = self._stops_poller()
@@ -106,11 +109,6 @@ class Agent:
         self._evidence = WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
-
-    def _source_poller(self, source: Source) -> Poller:
-        config = self._config
-        timeout, core_ratio = config.source_timeout_seconds, config.source_core_ratio
-        return Poller(source.name, source.read, source.interval_seconds, timeout, core_ratio=core_ratio)
 
     def _step_log_poller(self) -> Poller | None:
         """Return the poller that appends to the step log; None if there is none."""

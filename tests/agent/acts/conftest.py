@@ -28,14 +28,8 @@ def acting(tmp_path, serve):
 
     @asynccontextmanager
     async def run(**config):
-        options = {
-            "box_dir": tmp_path / "boxes",
-            "allow_actions": True,
-            "data_dir": tmp_path / "data",
-            "without": frozenset(("steps",)),
-            **config,
-        }
-        async with serve(**options) as client:
+        options = {"allow_actions": True, "data_dir": tmp_path / "data", "without": frozenset(("steps",)), **config}
+        async with serve(box_dir=tmp_path / "boxes", **options) as client:
             yield client
 
     return run

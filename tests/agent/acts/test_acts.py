@@ -64,9 +64,8 @@ async def test_second_act_for_a_job_within_ten_minutes_is_refused(start_job, act
         await ask_for(client, await request_for(client, rank=0))
         request = await request_for(client, rank=1)
         answer = await ask_for(client, msgspec.structs.replace(request, intent="another one"))
-    assert (answer.result, answer.reason) == (
-        REFUSED, f"job of uid {os.getuid()} had an act already: one in 10 minutes"
-    )  # fmt: skip
+    assert answer.result == REFUSED
+    assert answer.reason == f"job of uid {os.getuid()} had an act already: one in 10 minutes"
     assert still_lives(job.pids[1])
 
 
@@ -105,9 +104,8 @@ async def test_stop_of_a_person_refuses_everything_and_has_its_reason(start_job,
     async with acting() as client:
         for act in (KILL_CULPRIT, END_JOB, STOP_RESTARTS):
             answer = await ask_for(client, await request_for(client, act))
-            assert (answer.result, answer.reason) == (
-                REFUSED, "acts are stopped by ann: maintenance. See zmon act reset"
-            )  # fmt: skip
+            assert answer.result == REFUSED
+            assert answer.reason == "acts are stopped by ann: maintenance. See zmon act reset"
     assert still_lives(job.pids[0])
     assert events(tmp_path) == ["refused"] * 3
 

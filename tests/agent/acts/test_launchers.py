@@ -83,7 +83,7 @@ async def test_agent_that_ends_between_two_kills_sends_no_further_signal(start_j
     async with acting() as client:
         request = await request_for(client, END_JOB, grace_seconds=1.0)
         end_acts_after("result", client.agent._acts)
-        await ask_for(client, request)
+        assert (await ask_for(client, request)).result == ACTED
         assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
     assert events(tmp_path) == ["announced", "done", "signal", "result", "interrupted"]
     assert all(still_lives(pid) for pid in job.pids.values())

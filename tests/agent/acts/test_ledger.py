@@ -1,5 +1,7 @@
 """Tests of the ledger of acts: what the next agent knows, and what does not count."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from zmon.agent.acts import ledger as ledger_module
@@ -14,17 +16,10 @@ def entry(event, key="rank aa", act=KILL_CULPRIT):
     )  # fmt: skip
 
 
-class Clocks:
-    """A wall clock and a monotonic clock that a test sets."""
-
-    def __init__(self):
-        self.wall = 1000.0
-        self.monotonic = 50.0
-
-
 @pytest.fixture
 def clocks():
-    return Clocks()
+    """A wall clock and a monotonic clock that a test sets."""
+    return SimpleNamespace(wall=1000.0, monotonic=50.0)
 
 
 @pytest.fixture

@@ -72,9 +72,8 @@ class Acts:
         self._one_at_a_time = threading.Lock()  # a request whose client has left still holds it
         self._turns = WorkQueue()
         self._closing = threading.Event()
-        self.counts: Counter[tuple[str, str]] = Counter(
-            dict.fromkeys(((act, result) for act in AGENT_ACTS for result in (ACTED, REFUSED)), 0)
-        )  # answers by act and result, without repeated ones
+        # Answers by act and result, without repeated ones.
+        self.counts = Counter({(act, result): 0 for act in AGENT_ACTS for result in (ACTED, REFUSED)})
 
     async def answer(self, request: ActRequest) -> ActAnswer:
         """Decide, and act if the decision is to do so."""

@@ -156,11 +156,9 @@ class ActRecord:
     key: str = ""  # as in `ActEntry`
     job: str = ""  # as in `ActEntry`; "": only the id of the job is known
 
-    def write(self, event: str, line: str) -> ActEntry:
+    def write(self, event: str, line: str) -> None:
         """Append an entry, and sync it to the disk. Raises OSError, and then the entry does not count."""
-        entry = self._entry(event, line)
-        self.ledger.write(entry)
-        return entry
+        self.ledger.write(self._entry(event, line))
 
     def note(self, event: str, line: str) -> ActEntry:
         """Append an entry about what is already done, or log it; the next agent then marks the act as interrupted."""
