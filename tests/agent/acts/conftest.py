@@ -27,9 +27,9 @@ def acting(tmp_path, serve):
     """Return a function that serves an agent with --allow-actions, and yields a client of it."""
 
     @asynccontextmanager
-    async def run(**config):
+    async def run(box_dir=tmp_path / "boxes", **config):
         options = {"allow_actions": True, "data_dir": tmp_path / "data", "without": frozenset(("steps",)), **config}
-        async with serve(box_dir=tmp_path / "boxes", **options) as client:
+        async with serve(box_dir=box_dir, **options) as client:
             yield client
 
     return run
