@@ -103,10 +103,10 @@ async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, sc
     box = make_live_box()
     async with serve(scan_timeout_seconds=0.2) as client:
         assert (await get_snapshot(client)).ranks
-        assert client.agent._processes() == {process_id(box.process.pid): (JOB, 0)}
+        assert client.agent._box_thread.processes() == {process_id(box.process.pid): (JOB, 0)}
         scan_fault.begin("hangs")
         await unhealthy(client)
-        assert client.agent._processes() == {}
+        assert client.agent._box_thread.processes() == {}
 
 
 async def test_deleted_box_directory_is_scanned_again_after_a_rank_starts(make_live_box, serve, tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.build import rank_state
-from zmon.agent.snapshot import Devices
+from zmon.agent.devices import Devices
 from zmon.schema.host import GpuSample
 
 CARDS = (GpuSample("0", "GPU-a", pids=(77, 99)), GpuSample("1", "GPU-b", pids=(88, 99)))

@@ -54,9 +54,6 @@ async def test_source_is_absent_if_no_gpu_is_read(make_agent, without):
             arguments["gpus"]()
 
 
-# -- pods ----------------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def serve_with_pods(make_agent, monkeypatch, tmp_path):
     """Return a function that serves an agent of node-1, and an API server with these changes, which has a pod there."""

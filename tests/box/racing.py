@@ -63,7 +63,7 @@ class Racer:
             cycle, "exception", f"Type{cycle}", message, f"step() at train.py:{cycle}", message, cycle % 2 == 1
         )
 
-    def acts(self, cycle: int) -> Iterator[Callable[[], Any]]:
+    def writes(self, cycle: int) -> Iterator[Callable[[], Any]]:
         """Yield the writes of a cycle; each changes the state at most once."""
         line = self.line
         for turn in (None, EVAL, CHECKPOINT):
@@ -157,8 +157,8 @@ class Model:
             starts.append(twin.clock.ns)
             numbers.append(twin.ledger.boundaries)
             sequences.append(reader.sequences())
-            for act in twin.acts(cycle):
-                act()
+            for write in twin.writes(cycle):
+                write()
                 now, totals = reader.now(), read_totals(reader)
                 if cycle and now.since > starts[-1]:
                     _add_first(self.states.setdefault(now.since - starts[-1], []), flat(now._asdict()), cycle)
@@ -240,8 +240,8 @@ def main(path: Path) -> None:
     end = time.monotonic() + LIFE_SECONDS
     cycle = 0
     while time.monotonic() < end:
-        for act in racer.acts(cycle):
-            act()
+        for write in racer.writes(cycle):
+            write()
         cycle += 1
         if cycle == 5:
             print("ready", flush=True)

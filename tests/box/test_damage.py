@@ -1,10 +1,9 @@
-"""Tests of a reader of a damaged box.
+"""Tests of a reader of a box with damaged live words or cells (test_ring.py has damaged boundaries).
 
 After the writer was stopped at any store, or after parts of the file were damaged, a reader returns values that the
 rank wrote, reports the part as corrupt, or leaves it out.
 """
 
-import contextlib
 import struct
 import time
 from dataclasses import replace
@@ -14,22 +13,14 @@ import pytest
 from tests.boxes import Box, all_ends, read, read_part
 from tests.build import JOB
 from zmon.box import layout
-from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt
 from zmon.probe.edge import PYTHON
 from zmon.probe.rank import EVAL, OP_NUMBER, PHASE_NUMBER
+from zmon.schema.names import LOSS_SOURCES
 
-CELLS = ("identity", "place", "report", "words", "groups")
-
-
-def step_ends(box):
-    """Return the numbers of the boundaries that end a step, and those of the steps."""
-    with contextlib.closing(BoxReader(box.path)) as reader:
-        return [(ends.end[layout.NUMBER], ends.end[layout.STEP_NUMBER]) for ends in all_ends(reader)]
-
-
-# -- the live words ----------------------------------------------------------------------------------------
+CELLS = ("identity", "place", "report", "losses", "words", "groups")
+METHODS = {"place": "now", "losses": "not_finite_since"}  # of a reader, for the cells that are read by another name
 
 
 class WriterStopped(BaseException):
@@ -99,14 +90,14 @@ def test_reader_returns_previous_state_if_the_newest_is_torn(box):
     assert read_part(box, "now") == before
 
 
-def test_box_with_two_damaged_states_still_returns_other_parts(box):
+def test_box_with_two_damaged_states_still_returns_other_parts(box, reader):
     box.steps(2)
     for slot in layout.STATE_SLOTS:
         box.flip(CURRENT.live + 8 * slot)
     with pytest.raises(BoxCorrupt, match="state"):
-        read_part(box, "now")
-    assert read_part(box, "identity").job_id == JOB
-    assert len(step_ends(box)) == 2
+        reader.now()
+    assert reader.identity().job_id == JOB
+    assert len(all_ends(reader)) == 2
 
 
 def test_collective_with_damaged_numbers_is_not_returned(box):
@@ -162,9 +153,6 @@ def test_half_written_sequence_is_left_out(box):
     assert sequences[1] == 0
 
 
-# -- the cells ---------------------------------------------------------------------------------------------
-
-
 def rewrite_cells(box, number):
     """Write every cell once more, with values of this number."""
     box.clock.sleep(1)
@@ -172,41 +160,42 @@ def rewrite_cells(box, number):
     box.timeline.group(f"group-{number}", 2)
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", f"bad batch {number}")
     box.writer.place(box.ledger.boundaries, number, number, number)
+    box.writer.losses(*[number] * len(LOSS_SOURCES))
     box.writer.identity(replace(box.who, device=f"cuda:{number}"))
 
 
-def read_cell(box, cell):
-    """Return what a reader returns from this cell."""
-    return read_part(box, "now" if cell == "place" else cell)
+def read_cell(box, name):
+    """Return what a reader returns from the cell with this name."""
+    return read_part(box, METHODS.get(name, name))
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, cell):
+@pytest.mark.parametrize("name", CELLS)
+def test_cell_returns_previous_values_if_the_newest_slot_is_damaged(box, name):
     """The writer alternates between the slots; the test damages the newest slot each time."""
-    place = getattr(CURRENT, cell)
+    cell = getattr(CURRENT, name)
     answers = []
     slots = []
     for number in range(1, 5):
         rewrite_cells(box, number)
-        answers.append(read_cell(box, cell))
-        slots.append(box.newest_slot(place))
+        answers.append(read_cell(box, name))
+        slots.append(box.newest_slot(cell))
         if number > 1:
-            whole = box.path.read_bytes()[slots[-1] :][: place.slot_size]
+            whole = box.path.read_bytes()[slots[-1] :][: cell.slot_size]
             box.overwrite(slots[-1] + 8, b"\xaa" * 7)
-            assert read_cell(box, cell) == answers[-2] != answers[-1]
+            assert read_cell(box, name) == answers[-2] != answers[-1]
             box.overwrite(slots[-1], whole)
     assert slots[0] == slots[2] != slots[1] == slots[3]
 
 
-@pytest.mark.parametrize("cell", CELLS)
-def test_cell_with_two_damaged_slots_is_corrupt(box, cell):
-    place = getattr(CURRENT, cell)
+@pytest.mark.parametrize("name", CELLS)
+def test_cell_with_two_damaged_slots_is_corrupt(box, name):
+    cell = getattr(CURRENT, name)
     rewrite_cells(box, 1)
-    for offset in (place.offset, place.offset + place.slot_size):
+    for offset in (cell.offset, cell.offset + cell.slot_size):
         box.flip(offset + 9)
     with pytest.raises(BoxCorrupt, match="checksum"):
-        read_cell(box, cell)
-    for other in set(CELLS) - {cell}:
+        read_cell(box, name)
+    for other in set(CELLS) - {name}:
         read_cell(box, other)
 
 
@@ -220,33 +209,3 @@ def test_values_that_do_not_fit_raise_and_change_nothing(box):
     assert read(box) == before
     box.steps(1)
     assert read(box)["totals"].steps == 4
-
-
-# -- the boundaries ----------------------------------------------------------------------------------------
-
-
-def test_damaged_boundary_loses_only_the_steps_on_both_sides(box):
-    box.steps(5)
-    numbers = [number for number, _ in step_ends(box)]
-    middle = numbers[2]
-    box.flip(CURRENT.ring + middle * CURRENT.boundary_size + 40)
-    assert [number for number, _ in step_ends(box)] == [n for n in numbers if n not in (middle, middle + 1)]
-    assert [step for _, step in step_ends(box)] == [1, 2, 5]
-
-
-def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box):
-    box.steps(3)
-    box.flip(CURRENT.ring + box.ledger.boundaries * CURRENT.boundary_size + 8)
-    with pytest.raises(BoxCorrupt, match="last boundary"):
-        read_part(box, "last_boundary")
-    assert [step for _, step in step_ends(box)] == [1, 2]
-
-
-def test_boundary_of_another_box_is_not_returned(tmp_path):
-    """A step computed with a boundary of another box would never have happened."""
-    box, other = Box(tmp_path / "a"), Box(tmp_path / "b")
-    box.steps(3)
-    other.steps(3, seconds=5.0)
-    offset = CURRENT.ring + 3 * CURRENT.boundary_size
-    box.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
-    assert 3 not in [number for number, _ in step_ends(box)]

@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.box.written import CELLS, HEAD, WRITTEN_BOUNDARIES, Written, check_parts, write_box
+from tests.box.written import CELLS, HEAD, NUM_PARTS, WRITTEN_BOUNDARIES, Written, check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.steps import aligned_steps, totals, whole_steps
@@ -28,9 +28,6 @@ from zmon.errors import BoxError
 FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
 STATE = range(CURRENT.live, CURRENT.live + 32)
-
-
-# -- damage ------------------------------------------------------------------------------------------------
 
 
 def random_offset(chance):
@@ -77,6 +74,7 @@ def insert_pieces(data, chance, other):
     data[: layout.PREFIX.size] = prefix
 
 
+# Each takes the bytes of a box, which it changes, a source of randomness, and the bytes of another box.
 DAMAGES = (flip_bits, overwrite_runs, clear_pages, swap_pieces, insert_pieces)
 
 
@@ -166,7 +164,7 @@ def test_undamaged_box_returns_all_parts_and_check_detects_another_box(boxes, tm
     path = tmp_path / "rank-0.box"
     path.write_bytes(pristine)
     reader = BoxReader(path)
-    assert check_parts(reader, written) == 8
+    assert check_parts(reader, written) == NUM_PARTS
     path.write_bytes(boxes[1][0])
     other = BoxReader(path)
     with pytest.raises(AssertionError):
@@ -179,13 +177,12 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
     path = tmp_path / "rank-0.box"
     chance = random.Random(7)
     for number in range(400):
-        data = bytearray(chance.randbytes(chance.choice((0, 7, 24, 100, 8192, 65536))))
-        prefix = layout.PREFIX.pack(
-            layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size, chance.randrange(1 << 32)
-        )
-        data[: chance.choice((8, 12, 16, 24, 28)) if number % 2 else 0] = b""
-        path.write_bytes(prefix[: 28 if number % 2 else 0] + data)
-        os.truncate(path, chance.choice((len(data), CURRENT.file_size, 1 << 40)))
+        data = chance.randbytes(chance.choice((0, 7, 24, 100, 8192, 65536)))
+        if number % 2:
+            start = layout.MAGIC, CURRENT.version, layout.RING_CAPACITY, CURRENT.file_size
+            data = layout.PREFIX.pack(*start, chance.randrange(1 << 32)) + data
+        path.write_bytes(data)
+        os.truncate(path, chance.choice((chance.randrange(len(data) + 1), CURRENT.file_size, 1 << 40)))
         with limited_resources() if number % 20 == 0 else contextlib.nullcontext(), contextlib.suppress(BoxError):
             reader = BoxReader(path)
             try:
@@ -203,9 +200,11 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
     chance = random.Random(11)
     extremes = [0, 1, (1 << 64) - 1, (1 << 63) - 1, 1 << 63, layout.RING_CAPACITY]
 
-    def with_checksum(size):
+    def values(size):
         numbers = (chance.choice((*extremes, chance.randrange(1 << 64))) for _ in range(size // 8))
-        raw = b"".join(struct.pack("<Q", number) for number in numbers) + b"[" * (size % 8)
+        return b"".join(struct.pack("<Q", number) for number in numbers) + b"[" * (size % 8)
+
+    def with_checksum(raw):
         return raw + layout.CRC.pack(crc32(raw, seed))
 
     with path.open("r+b", buffering=0) as file:
@@ -213,18 +212,16 @@ def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, t
             os.pwrite(file.fileno(), pristine[:HEAD], 0)
             for cell in CELLS:
                 if chance.random() < 0.5:
-                    os.pwrite(
-                        file.fileno(), with_checksum(cell.struct.size), cell.offset + chance.choice((0, cell.slot_size))
-                    )
+                    offset = cell.offset + chance.choice((0, cell.slot_size))
+                    os.pwrite(file.fileno(), with_checksum(values(cell.struct.size)), offset)
             for slot in range(WRITTEN_BOUNDARIES):
                 if chance.random() < 0.5:
-                    raw = struct.pack("<Q", slot) + with_checksum(layout.BOUNDARY.size)[8:-4]
-                    whole = raw + layout.CRC.pack(crc32(raw, seed))
-                    os.pwrite(file.fileno(), whole, CURRENT.ring + slot * CURRENT.boundary_size)
+                    raw = struct.pack("<Q", slot) + values(layout.BOUNDARY.size - 8)
+                    os.pwrite(file.fileno(), with_checksum(raw), CURRENT.ring + slot * CURRENT.boundary_size)
             with limited_resources() if number % 20 == 0 else contextlib.nullcontext():
                 reader = BoxReader(path)
                 for read in (reader.now, reader.identity, reader.report, reader.words, reader.groups,
-                             reader.sequences, lambda r=reader: totals(r.last_boundary()),
+                             reader.not_finite_since, reader.sequences, lambda r=reader: totals(r.last_boundary()),
                              lambda r=reader: whole_steps({"": r.steps_ended(-1 << 63, 1 << 63, 1 << 63)}),
                              lambda r=reader: aligned_steps({"": r.steps_spread(-1 << 63, 1 << 63, 8)})):  # fmt: skip
                     with contextlib.suppress(BoxError):

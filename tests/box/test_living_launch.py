@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from zmon.box import living_launch
+from zmon.box import lock
 from zmon.box.living_launch import creation_lock
 
 
@@ -30,6 +30,6 @@ def test_rank_does_not_wait_on_a_file_system_without_locks(tmp_path, monkeypatch
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    monkeypatch.setattr(living_launch.time, "sleep", lambda seconds: pytest.fail("it waits"))
+    monkeypatch.setattr(lock.time, "sleep", lambda seconds: pytest.fail("it waits"))
     with creation_lock(tmp_path):
         pass

@@ -1,12 +1,12 @@
 """Tests of the lock on a box, which shows whether the rank is alive. Forked workers do not change the answer."""
 
 import contextlib
-import os
 import signal
 from pathlib import Path
 
 from tests.boxes import eventually
 from zmon.box.reader import BoxReader
+from zmon.process import process_stat
 
 IDLE = """
     import time
@@ -61,8 +61,7 @@ def test_dead_rank_is_dead_while_its_workers_and_theirs_live(start_rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
     for worker in workers:
-        os.kill(worker, 0)
-        assert Path(f"/proc/{worker}/stat").read_text().split(") ")[1][0] in "RSD"
+        assert process_stat(worker).state in "RSD"
         assert any(rank.box.name in str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir())
     assert read_lock_holder(rank) is None
 

@@ -46,14 +46,15 @@ def names(node):
     return sorted(path.name for path in (node / "run").iterdir())
 
 
-def test_pods_are_found_by_the_mounts_that_the_kubelet_makes():
-    assert pods_with_mounts(MOUNTED + "21 1 0:20 / /run rw - tmpfs none rw\nodd\n") == {LIVING}
+def test_pods_are_found_by_the_mounts_that_the_kubelet_makes(tmp_path):
+    (tmp_path / "mounts").write_text(MOUNTED + "21 1 0:20 / /run rw - tmpfs none rw\nodd\n")
+    assert pods_with_mounts(tmp_path / "mounts") == {LIVING}
 
 
-def test_no_pod_is_found_by_mounts_that_a_container_sees():
+def test_no_pod_is_found_by_mounts_that_a_container_sees(tmp_path):
     """The mount does not name the pod."""
-    inside = f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n"
-    assert pods_with_mounts(inside) == frozenset()
+    (tmp_path / "mounts").write_text(f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n")
+    assert pods_with_mounts(tmp_path / "mounts") == frozenset()
 
 
 @needs_root

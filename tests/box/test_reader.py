@@ -15,9 +15,6 @@ from zmon.schema.rank import LastWords
 MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
 
 
-# -- the round trip ----------------------------------------------------------------------------------------
-
-
 def test_missing_max_restarts_and_backend_are_unknown(tmp_path):
     identity = read(Box(tmp_path, identity={"max_restarts": None, "backend": None}))["identity"]
     assert identity.max_restarts is None

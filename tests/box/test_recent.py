@@ -1,5 +1,6 @@
 """Tests of recent steps and of a sample of them. One step of each block is drawn, the same one on every rank."""
 
+import contextlib
 from itertools import pairwise
 from statistics import fmean
 
@@ -27,9 +28,6 @@ def sampled_records(ends):
     return only_records(aligned_steps({"": ends}))
 
 
-# -- all steps ---------------------------------------------------------------------------------------------
-
-
 def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
     box.steps(10, seconds=1.0)
     ends = [round((record.start + record.duration) * SECOND) for record in records_between(all_ends(reader))]
@@ -45,15 +43,10 @@ def test_last_steps_of_an_interval_are_returned_in_order(box, reader):
     assert steps(0, ends[0] - half) == []
 
 
-# -- a sample ----------------------------------------------------------------------------------------------
-
-
-def sample_steps(box, seconds, about, until=None):
-    reader = BoxReader(box.path)
-    until = box.clock.ns if until is None else until
-    ends = reader.steps_spread(until - round(seconds * SECOND), until, about)
-    reader.close()
-    return step_numbers(ends)
+def sample_steps(box, seconds, about):
+    """Return the numbers of a sample of about `about` of the steps of the last `seconds`."""
+    with contextlib.closing(BoxReader(box.path)) as reader:
+        return step_numbers(reader.steps_spread(box.clock.ns - round(seconds * SECOND), box.clock.ns, about))
 
 
 def drawn(stride, first, last):
@@ -115,25 +108,21 @@ def test_sampled_step_has_the_boundaries_of_that_step(box, reader):
         assert step_ends._replace(mean_from=None) == whole[step_ends.end[layout.STEP_NUMBER]]
 
 
-def sample_means(box, about):
-    reader = BoxReader(box.path)
-    ends = reader.steps_spread(0, box.clock.ns, about)
-    reader.close()
-    return {record.step: record.mean for record in sampled_records(ends)}
+def sample_means(reader, until_ns, about):
+    """Return the mean of each record of a sample, by its step."""
+    return {record.step: record.mean for record in sampled_records(reader.steps_spread(0, until_ns, about))}
 
 
-def test_sampled_record_has_the_mean_since_the_previous_sample(box):
+def test_sampled_record_has_the_mean_since_the_previous_sample(box, reader):
     for _ in range(32):
         box.steps(1, seconds=0.010)
         box.steps(1, seconds=0.030)
-    mean_by_step = sample_means(box, about=8)
+    mean_by_step = sample_means(reader, box.clock.ns, about=8)
     steps = drawn(16, 1, 64)
     assert list(mean_by_step) == steps
     for before, step in pairwise(steps):  # the even steps take 30 ms, the odd ones 10 ms; half of it is self time
-        mean, seconds = (
-            mean_by_step[step],
-            [0.015 if number % 2 == 0 else 0.005 for number in range(before + 1, step + 1)],
-        )
+        mean = mean_by_step[step]
+        seconds = [0.015 if number % 2 == 0 else 0.005 for number in range(before + 1, step + 1)]
         assert mean.self_seconds == pytest.approx(fmean(seconds))
         assert mean.ops["all_to_all"].exposed_seconds == pytest.approx(fmean(seconds))
         assert mean.ops["all_to_all"].sent_bytes == 100
@@ -153,26 +142,26 @@ def test_sampled_record_has_what_the_rank_has_sent_so_far(box, reader):
     assert totals == {step: 40 * step for step in drawn(16, 1, 64)}
 
 
-def test_records_have_no_mean_if_all_steps_are_returned(box):
+def test_records_have_no_mean_if_all_steps_are_returned(box, reader):
     box.steps(6)
-    assert list(sample_means(box, about=8).values()) == [None] * 6
+    assert list(sample_means(reader, box.clock.ns, about=8).values()) == [None] * 6
 
 
-def test_mean_across_an_evaluation_is_unknown(box):
+def test_mean_across_an_evaluation_is_unknown(box, reader):
     """The mean would include the time between the steps."""
     box.steps(40, seconds=0.02)
     box.timeline.turn_to(EVAL)
     box.clock.sleep(1.0)
     box.timeline.turn_to(TRAIN)
     box.steps(40, seconds=0.02)
-    mean_by_step = sample_means(box, about=8)
+    mean_by_step = sample_means(reader, box.clock.ns, about=8)
     first, *others = [step for step in mean_by_step if step > 40]
     assert mean_by_step[first] is None
     assert all(mean_by_step[step].self_seconds == pytest.approx(0.010) for step in others)
 
 
 def test_mean_is_unknown_where_the_count_of_steps_stands_still(box, reader):
-    """The job can write its box: the numbers of its steps may rise while their count does not."""
+    """The job can write its box: the numbers of its steps may increase while their count does not."""
     box.steps(64, seconds=0.020)
     still = [reader._boundary(number) for number in range(65)]
     still = [row and (*row[: layout.STEPS], 5, *row[layout.STEPS + 1 :]) for row in still]

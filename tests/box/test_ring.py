@@ -5,9 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from tests.boxes import all_ends, records_between
+from tests.boxes import Box, all_ends, records_between
 from zmon.box import layout, ring
 from zmon.box.versions import CURRENT
+from zmon.errors import BoxCorrupt
 from zmon.probe.rank import EVAL
 from zmon.schema.measures import NS
 
@@ -38,9 +39,6 @@ def durations(rows):
     """Return the durations of the steps between boundaries that follow each other."""
     steps = [(a, b) for a, b in pairwise(rows) if b[layout.NUMBER] == a[layout.NUMBER] + 1]
     return [(b[layout.STEP_NS] - a[layout.STEP_NS]) * NS for a, b in steps if b[layout.KIND] == layout.STEP]
-
-
-# -- pieces ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -93,7 +91,24 @@ def test_boundaries_continue_after_the_last_read(box, reader):
     assert numbers_after(reader, latest) == [latest + 1]
 
 
-# -- what is overwritten -----------------------------------------------------------------------------------
+def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box, reader):
+    box.steps(3)
+    *earlier, last = step_ends(reader)
+    box.flip(CURRENT.ring + last * CURRENT.boundary_size + 8)
+    with pytest.raises(BoxCorrupt, match="last boundary"):
+        reader.last_boundary()
+    assert step_ends(reader) == earlier
+
+
+def test_boundary_of_another_box_is_not_returned(tmp_path, box, reader):
+    """A step computed with a boundary of another box would never have happened."""
+    other = Box(tmp_path / "other")
+    box.steps(3)
+    other.steps(3, seconds=5.0)
+    first, _, last = step_ends(reader)
+    offset = CURRENT.ring + first * CURRENT.boundary_size
+    box.overwrite(offset, other.path.read_bytes()[offset : offset + CURRENT.boundary_size])
+    assert step_ends(reader) == [last]
 
 
 def test_ring_holds_the_steps_between_the_last_4096_boundaries(box, reader):

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from tests.hostile.users import BOB, needs_root
-from zmon.box.roots import Places, check_owner, check_share, file_system, own_root, prepare_root
+from zmon.box.roots import Places, check_owner, check_share, own_root, prepare_root
 from zmon.errors import BoxUnavailable
 
 ME = str(os.geteuid())
@@ -116,9 +116,3 @@ def test_link_in_place_of_the_directory_is_refused(places, tmp_path):
     with pytest.raises(BoxUnavailable, match="cannot use"):
         prepare_root({}, places)
     check_owner(tmp_path / "private")
-
-
-def test_memory_of_this_machine_is_known():
-    if file_system(Places().shm) not in ("tmpfs", ""):
-        pytest.skip("/dev/shm is not tmpfs")
-    assert file_system(Places().shm) == "tmpfs"

@@ -18,9 +18,6 @@ def read_records(box):
     return read(box)["records"]
 
 
-# -- changes of activity -----------------------------------------------------------------------------------
-
-
 def test_boundaries_of_activities_are_not_step_records(box):
     box.steps(2)
     for activity in (EVAL, TRAIN, CHECKPOINT, TRAIN):
@@ -64,9 +61,6 @@ def test_time_between_last_step_and_evaluation_belongs_to_no_step(box):
     box.steps(1)
     assert all("data" not in record.measures.phases for record in read_records(box))
     assert "data" not in read(box)["totals"].measures.phases
-
-
-# -- totals ------------------------------------------------------------------------------------------------
 
 
 def test_totals_are_those_of_the_last_boundary(box):
@@ -123,9 +117,6 @@ def test_memory_and_its_peak_are_in_the_step_that_read_them(box):
     box.steps(1)
     assert [record.device_memory_peak_bytes for record in read_records(box)] == [None, 300]
     assert read(box)["totals"].memory == (100, 200, 300)
-
-
-# -- columns -----------------------------------------------------------------------------------------------
 
 
 def test_columns_of_totals_are_those_of_what_ran_and_is_known(box, reader):

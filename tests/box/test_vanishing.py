@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.box.written import check_parts, write_box
+from tests.box.written import NUM_PARTS, check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
@@ -35,15 +35,15 @@ class FileDamager(threading.Thread):
     def __init__(self, path, contents):
         super().__init__()
         self.path, self.contents = path, contents
-        self.acts = (self.cut, self.replace, self.delete)
+        self.damages = (self.cut, self.replace, self.delete)
         self.chance = random.Random(3)
-        self.num_acts = 0
+        self.num_damages = 0
         self.enough = threading.Event()
 
     def run(self):
         while not self.enough.is_set():
-            self.chance.choice(self.acts)()
-            self.num_acts += 1
+            self.chance.choice(self.damages)()
+            self.num_damages += 1
             self.enough.wait(self.chance.random() * 0.001)
 
     def cut(self):
@@ -79,7 +79,7 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
     try:
         begin = time.monotonic()
         while (seconds := time.monotonic() - begin) < MOST_SECONDS:
-            if seconds > SECONDS and min(num_opened, num_refused, num_read, damager.num_acts) > ENOUGH:
+            if seconds > SECONDS and min(num_opened, num_refused, num_read, damager.num_damages) > ENOUGH:
                 break
             try:
                 reader = BoxReader(path)
@@ -95,7 +95,7 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
         damager.enough.set()
         damager.join(timeout=10)
     assert not [line for line in refused if "\n" in line]
-    assert min(num_opened, num_refused, num_read, damager.num_acts) > ENOUGH
+    assert min(num_opened, num_refused, num_read, damager.num_damages) > ENOUGH
 
 
 def test_open_reader_reads_a_deleted_box(boxes, tmp_path):
@@ -104,7 +104,7 @@ def test_open_reader_reads_a_deleted_box(boxes, tmp_path):
     path.write_bytes(boxes[0][0])
     reader = BoxReader(path)
     path.unlink()
-    assert check_parts(reader, boxes[0][1]) == 8
+    assert check_parts(reader, boxes[0][1]) == NUM_PARTS
     reader.close()
 
 

@@ -11,9 +11,12 @@ from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxError
 from zmon.probe.rank import CHECKPOINT, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
+from zmon.schema.names import LOSS_SOURCES
 
-PARTS = ("identity", "last_boundary", "report", "words", "groups")  # the methods whose answers are compared as text
-CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.words, CURRENT.groups)
+# The methods whose answers are compared as text.
+PARTS = ("identity", "last_boundary", "report", "not_finite_since", "words", "groups")
+NUM_PARTS = len(PARTS) + 3  # with the state, the sequences and the steps
+CELLS = (CURRENT.identity, CURRENT.place, CURRENT.report, CURRENT.losses, CURRENT.words, CURRENT.groups)
 WRITTEN_BOUNDARIES = 24  # at least as many as `write_box` writes
 HEAD = CURRENT.ring + WRITTEN_BOUNDARIES * CURRENT.boundary_size  # the part of the file with values
 
@@ -37,7 +40,7 @@ def write_box(root, rank):
     add_contents(box.path, written)
     for step in range(12):
         if step in (4, 8):
-            box.timeline.turn_to((EVAL, CHECKPOINT)[step == 8])
+            box.timeline.turn_to(EVAL if step == 4 else CHECKPOINT)
             add_contents(box.path, written)
             box.timeline.turn_to(TRAIN)
         box.timeline.begin_step(None)
@@ -54,6 +57,7 @@ def write_box(root, rank):
         box.clock.ns += chance.randrange(10_000)
         box.timeline.leave_op()
         box.ledger.report({"loss": chance.random(), "step": step}, 1)
+        box.writer.losses(*(chance.randrange(100) for _ in LOSS_SOURCES))
         box.writer.identity(replace(box.who, device=f"cuda:{rank}:{step}"))
         if step > 9:
             box.writer.last_words(time.time_ns(), "exception", f"Error{rank}", f"batch {step}")

@@ -102,10 +102,6 @@ def random_box(pristine, chance):
     return bytes(data)
 
 
-async def ask(read):
-    return read()
-
-
 def box_checker(pristine, folder):
     path = folder / "job" / "0" / "rank-0.box"
     path.parent.mkdir(parents=True)
@@ -116,10 +112,14 @@ def box_checker(pristine, folder):
     def check(chance):
         os.pwrite(file, random_box(pristine, chance), 0)
         boxes = Boxes(folder, "node-a", clock=lambda: 2_000_000_000_000 + next(times))
+
+        async def ask(question):
+            return question(boxes)
+
         try:
             reading = boxes.read()
             request = SnapshotRequest(since=0, about=chance.choice((0, 8)))
-            node = asyncio.run(with_history(ask, boxes, request, node_ranks(boxes, request), 64))
+            node = asyncio.run(with_history(ask, request, node_ranks(boxes, request), 64))
         finally:
             boxes.close()
         states = tuple(state for state, _ in node.ranks)

@@ -6,7 +6,7 @@ then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
 only while a job stands still, and asks the API server of Kubernetes only with `--pods-of-node`. `poller` reads the
-sources, `snapshot` answers the hub, `evidence` and `rank_evidence` collect evidence.
+sources, `box_thread` the boxes, `snapshot` answers the hub, `evidence` and `rank_evidence` collect evidence.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ import logging
 import os
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TypeVar
 
 import psutil
 from aiohttp import web
@@ -29,19 +28,19 @@ import zmon
 from zmon import metrics
 from zmon.act_stops import stops
 from zmon.agent.acts import Acts, check_asker
+from zmon.agent.box_thread import BoxThread
 from zmon.agent.config import AgentConfig
 from zmon.agent.current_suspects import CurrentSuspects
+from zmon.agent.devices import Devices
 from zmon.agent.exported import exported_ranks
 from zmon.agent.poller import Poller, QuestionOrder, change_line
 from zmon.agent.rank_evidence import StderrTails, locate_rank, rank_evidence
-from zmon.agent.snapshot import Devices, NodeRanks, check_shard, is_history, node_ranks, with_history
+from zmon.agent.snapshot import NodeRanks, is_history, node_ranks, with_history
 from zmon.agent.sources import Reading, Source, all_sources
-from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.pods import PodSource
 from zmon.agent.sources.stderr import StderrSource
-from zmon.errors import SourceUnavailable, Unreachable
+from zmon.errors import SourceUnavailable
 from zmon.format import plain
-from zmon.process import ProcessId
 from zmon.schema.act import ActAnswer, ActRequest
 from zmon.schema.api import (
     AgentHealth,
@@ -58,7 +57,6 @@ from zmon.schema.api import (
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import pack
 from zmon.schema.host import GpuSample, HostSample, SourceStatus
-from zmon.schema.rank import RankState
 from zmon.schema.thresholds import changed
 from zmon.steplog import FOLDER, StepLog
 from zmon.web.access import ROLES
@@ -69,7 +67,6 @@ from zmon.web.work_queue import SharedPage, WorkQueue
 
 log = logging.getLogger("zmon.agent")
 
-T = TypeVar("T")
 _STEPS = "steps"  # the step log, by the name that --without takes
 _FINAL_APPEND_SECONDS = 1.0  # timeout of the last append to the step log, because a disk may hang
 
@@ -79,32 +76,32 @@ class Agent:
 
     def __init__(self, config: AgentConfig, sources: tuple[Source, ...] | None = None) -> None:
         self._config = config
-        self._boxes = Boxes(config.box_dir, config.host, config.leases, places=config.places, watch=config.watch)
-        self._box_poller = Poller(
-            "boxes", self._boxes.read, config.scan_interval_seconds, config.scan_timeout_seconds, self._on_scan
-        )
+        self._box_thread = BoxThread(config, self._on_scan)
         self._pods = self._pod_poller(config.pods) if config.pods is not None else None
         if sources is None:
             sources = all_sources(
-                self._processes,
+                self._box_thread.processes,
                 stands_still=self._stands_still,
                 gpus=self._gpus,
-                states=self._states,
+                states=self._box_thread.states,
                 leases=config.leases,
                 pods=lambda: self._pods.value if self._pods else None,
             )
         config.check_names([*(source.name for source in sources), StderrSource.name, _STEPS])
+        timeout, core_ratio = config.source_timeout_seconds, config.source_core_ratio
         self._sources = {
-            source.field: self._source_poller(source) for source in sources if source.name not in config.without
+            source.field: Poller(source.name, source.read, source.interval_seconds, timeout, core_ratio=core_ratio)
+            for source in sources
+            if source.name not in config.without
         }
         self._stderr: StderrTails | None = None
         if StderrSource.name not in config.without:
-            self._stderr = StderrTails(lambda: self._boxes.runs, config.source_timeout_seconds)
+            self._stderr = StderrTails(lambda: self._box_thread.boxes.runs, timeout)
         self._step_log = self._step_log_poller()
-        self._acts = Acts(config.data_dir, config.host, self._boxes_from_thread, config.allow_actions)
+        self._acts = Acts(config.data_dir, config.host, self._box_thread.ask_and_wait, config.allow_actions)
         self._stops = self._stops_poller()
         optional = (self._pods, self._stderr.poller if self._stderr else None, self._step_log, self._stops)
-        self._pollers = [self._box_poller, *self._sources.values(), *(poller for poller in optional if poller)]
+        self._pollers = [self._box_thread.poller, *self._sources.values(), *(poller for poller in optional if poller)]
         self._devices = Devices()
         self._suspects = CurrentSuspects()
         self._page = SharedPage(self.page)
@@ -112,11 +109,6 @@ class Agent:
         self._evidence = WorkQueue(config.max_evidence)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process = psutil.Process()
-
-    def _source_poller(self, source: Source) -> Poller:
-        config = self._config
-        timeout, core_ratio = config.source_timeout_seconds, config.source_core_ratio
-        return Poller(source.name, source.read, source.interval_seconds, timeout, core_ratio=core_ratio)
 
     def _step_log_poller(self) -> Poller | None:
         """Return the poller that appends to the step log; None if there is none."""
@@ -126,7 +118,8 @@ class Agent:
         log = StepLog(config.data_dir / FOLDER, config.host)
 
         def append() -> Reading:
-            return Reading(None, log.append(self._boxes.files, self._boxes.renamed))
+            boxes = self._box_thread.boxes
+            return Reading(None, log.append(boxes.files, boxes.renamed))
 
         return Poller(_STEPS, append, config.log_interval_seconds, config.source_timeout_seconds)
 
@@ -147,15 +140,10 @@ class Agent:
         """Return True while a rank of this host makes no progress."""
         return any(suspicion.reason == "overdue" for suspicion in self._suspects.now)
 
-    def _processes(self) -> dict[ProcessId, tuple[str, int]]:
-        """Return job id and rank by process; empty while the boxes cannot be read: a rank may have ended unnoticed."""
-        return {} if self._box_failure() else self._boxes.processes
-
     def _gpus(self) -> Sequence[GpuSample] | None:
         """Return the last samples of the GPUs; None if they are unknown. Raises SourceUnavailable if there are none."""
         poller = self._sources.get("gpus")
-        status = poller.status if poller is not None else None
-        if poller is None or status is None or status.absent:
+        if poller is None or (status := poller.status) is None or status.absent:
             raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
         gpus: Sequence[GpuSample] | None = poller.value
         return gpus
@@ -169,42 +157,12 @@ class Agent:
 
         return Poller(pods.name, read, pods.interval_seconds, pods.timeout_seconds)
 
-    def _states(self) -> Sequence[tuple[RankState, int]]:
-        """Return each rank with its pid. Only for threads of sources. Raises Unreachable, or TimeoutError."""
-        return self._boxes_from_thread(lambda boxes: [(state, box.pid) for box, state in boxes.ranks()])
-
-    def _boxes_from_thread(self, question: Callable[[Boxes], T]) -> T:
-        """Call a function in the scanning thread, from another thread. Raises Unreachable, or TimeoutError."""
-        if failure := self._box_failure():
-            raise failure
-        return self._box_poller.ask(lambda: question(self._boxes)).result(self._config.answer_seconds)
-
     def statuses(self) -> tuple[SourceStatus, ...]:
         """Return the status of each source that has been read, or should have been by now."""
         return tuple(status for poller in self._pollers if (status := poller.status))
 
-    def _box_failure(self) -> Unreachable | None:
-        """Return the reason why the boxes cannot be read, or None if they can."""
-        status = self._box_poller.status
-        return None if status is None or status.up else self._unreachable(status.error or "")
-
-    def _unreachable(self, reason: str) -> Unreachable:
-        return Unreachable(f"cannot read the boxes in {self._boxes.roots}", reason)
-
-    async def _ask_boxes(self, question: Callable[[], T], order: QuestionOrder = QuestionOrder.NOW) -> T:
-        """Call a function in the thread that scans the boxes. Raises Unreachable while they cannot be read."""
-        if failure := self._box_failure():
-            raise failure
-        answer = asyncio.wrap_future(self._box_poller.ask(question, order))
-        config = self._config
-        seconds = config.answer_seconds if order is QuestionOrder.NOW else config.history_answer_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await answer
-        except TimeoutError as error:
-            raise self._unreachable(f"no answer within {seconds:g} s") from error
-
     def _report(self, node: NodeRanks) -> AgentReport:
+        """Return these ranks with the last values and the statuses of all sources."""
         sample = HostSample(**{field: poller.value for field, poller in self._sources.items()})
         return AgentReport(
             host=self._config.host,
@@ -212,7 +170,7 @@ class Agent:
             monotonic=time.monotonic(),
             version=zmon.__version__,
             box_dir="" if self._config.box_dir is None else plain(str(self._config.box_dir)),
-            box_dirs=self._boxes.roots.patterns,
+            box_dirs=self._box_thread.boxes.roots.patterns,
             ranks=self._devices.add(node.ranks, sample.gpus or ()),
             sample=sample,
             sources=self.statuses(),
@@ -225,19 +183,18 @@ class Agent:
             unread=node.unread,
         )
 
-    async def report(self, request: SnapshotRequest) -> AgentReport:
-        """Return ranks and hardware as of the last scan. Raises Unreachable while the boxes cannot be read."""
-        node = await self._ask_boxes(lambda: node_ranks(self._boxes, request))
-        ask_later = partial(self._ask_boxes, order=QuestionOrder.HISTORY)
-        max_steps = self._config.max_steps_per_rank
-        return self._report(await with_history(ask_later, self._boxes, request, node, max_steps))
+    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
+        """Answer with every rank and the hardware of this node, and the steps that the request selects."""
+        node = await self._box_thread.ask(partial(node_ranks, request=request))
+        ask_later = partial(self._box_thread.ask, order=QuestionOrder.HISTORY)
+        return self._report(await with_history(ask_later, request, node, self._config.max_steps_per_rank))
 
     async def page(self) -> bytes:
         """Return the page of /metrics. It shows no rank while the boxes cannot be read."""
         try:
-            report = await self.report(SnapshotRequest())
+            report = await self.snapshot(SnapshotRequest())
             self._devices.keep(state.run_uid for state in report.ranks)
-        except Unreachable:
+        except Refusal:
             report = self._report(NodeRanks(0))
         cpu = self._process.cpu_times()
         shown = exported_ranks(report.ranks)
@@ -254,17 +211,8 @@ class Agent:
 
     async def suspects(self, request: SuspectsRequest) -> Suspects:
         """Answer when the suspects differ from those of version `since`, or after `wait` seconds."""
-        if failure := self._box_failure():
-            raise Refusal(503, str(failure))
+        self._box_thread.check()
         return await self._suspects.answer(request, self._config.max_wait_seconds)
-
-    async def snapshot(self, request: SnapshotRequest) -> AgentReport:
-        """Answer with every rank and the hardware of this node, and the steps that the request selects."""
-        check_shard(request)
-        try:
-            return await self.report(request)
-        except Unreachable as error:
-            raise Refusal(503, str(error)) from error
 
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
@@ -278,20 +226,15 @@ class Agent:
                 "evidence is for the role evidence, and over loopback for the user of the job, root and --hub-user: "
                 f"{asker.reason}",
             )
-        try:
-            target = await self._ask_boxes(lambda: locate_rank(self._boxes, request))
-        except Unreachable as error:
-            raise Refusal(503, str(error)) from error
-        if target is None:
+        rank = await self._box_thread.ask(partial(locate_rank, request=request))
+        if rank is None:
             raise Refusal(
                 404, f"no rank {request.rank} of job {request.job_id} on this node: zmon status lists jobs and ranks"
             )
-        local = (0, os.geteuid(), target.socket.owner, *self._config.hub_users)
-        if not asker.may_read_evidence and asker.uid not in local:
-            raise Refusal(
-                403, f"uid {asker.uid} may not read the evidence of uid {target.socket.owner}: see --hub-user"
-            )
-        return await rank_evidence(request, target, self._stderr)
+        owner = rank.socket.owner
+        if not asker.may_read_evidence and asker.uid not in (0, os.geteuid(), owner, *self._config.hub_users):
+            raise Refusal(403, f"uid {asker.uid} may not read the evidence of uid {owner}: see --hub-user")
+        return await rank_evidence(request, rank, self._stderr)
 
     async def act(self, request: ActRequest, asker: Asker) -> ActAnswer:
         """End a rank, or a launcher, if `Acts` decides so. Raises Refusal if the asker has no right to request acts."""
@@ -304,7 +247,7 @@ class Agent:
 
     async def health(self, request: AgentHealthRequest) -> AgentHealth:
         """Answer with the state of all sources. The agent is healthy while it can read the boxes."""
-        boxes = self._box_poller.status
+        boxes = self._box_thread.poller.status
         healthy = boxes is not None and boxes.up
         down = [
             SourceDown(poller.name, poller.down_since, status.error)
@@ -315,7 +258,8 @@ class Agent:
 
     def app(self) -> web.Application:
         """Return the HTTP application; the sources are read while it runs."""
-        app = application(self._config.allowed_hosts, self._config.web, lambda: self._box_poller.status is not None)
+        boxes = self._box_thread.poller
+        app = application(self._config.allowed_hosts, self._config.web, is_ready=lambda: boxes.status is not None)
         app.add_routes(
             [
                 web.get(endpoints.METRICS, self.get_metrics),
@@ -336,6 +280,7 @@ class Agent:
         return app
 
     async def _run(self, app: web.Application) -> AsyncIterator[None]:
+        """Start the threads that read, and stop them when the application ends."""
         self._loop = asyncio.get_running_loop()
         for poller in self._pollers:
             poller.start()
@@ -349,7 +294,7 @@ class Agent:
             with contextlib.suppress(Exception):
                 async with asyncio.timeout(_FINAL_APPEND_SECONDS):
                     await asyncio.wrap_future(self._step_log.ask(self._step_log.read))
-        self._box_poller.ask(self._boxes.close, QuestionOrder.STOP)
+        self._box_thread.close_boxes()
         for poller in self._pollers:
             poller.stop()
 

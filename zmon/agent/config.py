@@ -24,7 +24,7 @@ class AgentConfig:
     data_dir: Path | None = None  # folder of the step log and of the ledger of acts; None: neither
     watch: int = 0  # only the ranks that this `zmon watch` has started; 0: all ranks
     without: frozenset[str] = frozenset()  # names of sources that are switched off
-    hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and its own
+    hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and the agent's
     allow_actions: bool = False  # ranks and launchers may be ended, if a hub asks and the agent decides so
     leases: Leases = field(default_factory=Leases)
     scan_interval_seconds: float = 0.1  # time between two scans of the boxes

@@ -25,10 +25,10 @@ from zmon.process import ProcessId
 from zmon.schema.flight import FlightRecord
 from zmon.schema.standing import ProcessWork
 
-TIMEOUT_SECONDS = 2.0
-MAX_STACK_BYTES = 16384
+TIMEOUT_SECONDS = 2.0  # for an answer of the worker server, which a stopped rank does not give
+MAX_STACK_BYTES = 16384  # longer stacks are cut
 MAX_RECORD_BYTES = 16 << 20  # 2,000 entries, torch's default, are 1 MB
-_ABSENT = "this torch does not offer it"
+_NOT_OFFERED = "this torch does not offer it"
 
 
 class ProcessEvidence(NamedTuple):
@@ -57,22 +57,19 @@ async def gather(
     flights: bool = True,
     py_spy: str | None = PY_SPY,
 ) -> ProcessEvidence:
-    """Return what the process, its worker server and the kernel show of a rank; `stacks`, `flights`: what is wanted."""
+    """Return what the process, its worker server and the kernel show of a rank.
+
+    `stacks`, `flights`: whether the stacks and the flight record are wanted. `py_spy`: its path; None: not installed.
+    """
     (stack, stack_error), (record, flight_error) = await asyncio.gather(
         _stacks(process, socket, py_spy, proc) if stacks else _not_requested(),
         _flight(socket) if flights else _not_requested(),
     )
+    evidence = ProcessEvidence(stack=stack, stack_error=stack_error, flight=record, flight_error=flight_error)
     if process is None:
-        return ProcessEvidence(stack=stack, stack_error=stack_error, flight=record, flight_error=flight_error)
-    return ProcessEvidence(
-        pid=process.pid,
-        wchan=_wait_channel(process, proc),
-        stack=stack,
-        stack_error=stack_error,
-        flight=record,
-        flight_error=flight_error,
-        work=await asyncio.to_thread(process_work, process, threads(stack or ""), proc) if stacks else None,
-    )
+        return evidence
+    work = await asyncio.to_thread(process_work, process, threads(stack or ""), proc) if stacks else None
+    return evidence._replace(pid=process.pid, wchan=_wait_channel(process, proc), work=work)
 
 
 def _wait_channel(process: ProcessId, proc: Path) -> str | None:
@@ -100,34 +97,28 @@ async def _stacks(
 async def _flight(socket: WorkerSocket) -> tuple[FlightRecord | None, str | None]:
     answers = await asyncio.gather(*(_ask(socket, backend.request) for backend in flight.BACKENDS.values()))
     dumps = list(dict.fromkeys(dump for dump, _ in answers if dump is not None))
-    missing = next((error for _, error in answers if error not in (None, _ABSENT)), None)
+    missing = next((error for _, error in answers if error not in (None, _NOT_OFFERED)), None)
     if not dumps:
-        return None, missing or _ABSENT
+        return None, missing or _NOT_OFFERED
     record, error = flight.read(dumps, time.time())
     return record, error or missing
 
 
 async def _ask(socket: WorkerSocket, handler: str, silent_when: str = "stopped") -> tuple[bytes | None, str | None]:
-    """Return the answer of the worker server, or None and the reason."""
-    try:
-        with socket.opened() as path:
-            return await _ask_at(path, handler, silent_when)
-    except NoSocket as reason:
-        return None, str(reason)
-
-
-async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | None, str | None]:
+    """Return the answer of the worker server, or None and the reason. `silent_when`: when a rank does not answer."""
     limit = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
     body = bytearray()
     try:
-        async with (
-            aiohttp.ClientSession(
-                connector=aiohttp.UnixConnector(str(path)), timeout=limit, auto_decompress=False
-            ) as session,
-            session.post(f"http://rank/handler/{handler}") as response,
-        ):
-            while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):
-                body += part
+        with socket.opened() as path:
+            connector = aiohttp.UnixConnector(str(path))
+            async with (
+                aiohttp.ClientSession(connector=connector, timeout=limit, auto_decompress=False) as session,
+                session.post(f"http://rank/handler/{handler}") as response,
+            ):
+                while part := await response.content.read(MAX_RECORD_BYTES + 1 - len(body)):
+                    body += part
+    except NoSocket as error:
+        return None, str(error)
     except TimeoutError:
         return None, f"the rank did not answer within {TIMEOUT_SECONDS:g} s: {silent_when}?"
     except (aiohttp.ClientError, OSError) as error:
@@ -136,7 +127,7 @@ async def _ask_at(path: Path, handler: str, silent_when: str) -> tuple[bytes | N
             reason += ", it is another user's and the agent has no CAP_DAC_OVERRIDE"
         return None, plain(f"cannot reach the rank's worker server: {reason}")
     if response.status == 404:
-        return None, _ABSENT
+        return None, _NOT_OFFERED
     if response.status != 200:
         text = plain(body[:100].decode("utf-8", "replace"))
         return None, f"the rank answers {handler} with {response.status}: {text}"

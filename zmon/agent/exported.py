@@ -18,8 +18,8 @@ MAX_JOBS = 64
 class ExportedRanks(NamedTuple):
     """The ranks of a page, and the number of jobs that it leaves out."""
 
-    ranks: tuple[RankState, ...] = ()
-    num_left_out: int = 0
+    ranks: tuple[RankState, ...]
+    num_left_out: int
 
 
 def exported_ranks(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> ExportedRanks:
@@ -40,11 +40,7 @@ def exported_ranks(ranks: Iterable[RankState], max_jobs: int = MAX_JOBS) -> Expo
 
 
 def _recent(states: Iterable[RankState]) -> tuple[RankState, ...]:
-    return tuple(
-        state
-        for state in newest_attempt(states)
-        if state.gone_seconds is None or state.gone_seconds < EXPORT_AFTER_END_SECONDS
-    )
+    return tuple(state for state in newest_attempt(states) if (state.gone_seconds or 0.0) < EXPORT_AFTER_END_SECONDS)
 
 
 def _importance(launch: Sequence[RankState]) -> tuple[bool, int, float]:

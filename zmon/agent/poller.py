@@ -22,7 +22,7 @@ from zmon.format import plain
 from zmon.schema.host import SourceStatus
 
 T = TypeVar("T")
-_MAX_DROPPED = 8  # things that a source left out, listed by name; the others are only counted
+_MAX_DROPPED = 8  # things left out by a source that its status names; it only counts the others
 _MAX_ERROR = 300  # characters
 _NOTHING = Reading(None)
 ABSENT_SECONDS = 10.0  # time between two reads of a source that is absent from this machine
@@ -30,11 +30,11 @@ LONGEST_PAUSE_SECONDS = 10.0  # longest time between two reads of an expensive s
 
 
 class _Outcome(NamedTuple):
-    """The result of one read."""
+    """The status of a source after a read, and the value that it read, which is None unless the source is up."""
 
-    status: SourceStatus
-    value: Any
-    down_since: float | None  # unix seconds
+    status: SourceStatus | None = None  # None: it was not read yet
+    value: Any = None
+    down_since: float | None = None  # unix seconds
 
 
 class QuestionOrder(IntEnum):
@@ -66,7 +66,7 @@ class Poller:
         self.read, self._on_value = read, on_value
         self._interval_seconds, self._timeout_seconds = interval_seconds, timeout_seconds
         self._begun_at: float | None = None  # start of the read in progress, monotonic seconds
-        self._last: _Outcome | None = None
+        self._last = _Outcome()
         # Questions with their order and a serial number: within one order, the first question is answered first.
         self._questions: queue.PriorityQueue[tuple[QuestionOrder, int, Callable[[], None] | None]] = (
             queue.PriorityQueue()
@@ -97,27 +97,24 @@ class Poller:
     @property
     def value(self) -> Any:
         """The last value; None unless the source is up."""
-        current = self._current()
-        return current.value if current is not None and current.status.up else None
+        return self._current().value
 
     @property
     def status(self) -> SourceStatus | None:
         """The status now; None before the first read is done."""
-        current = self._current()
-        return None if current is None else current.status
+        return self._current().status
 
     @property
     def down_since(self) -> float | None:
         """The unix time at which the source went down; None while it is up or absent."""
-        current = self._current()
-        return None if current is None else current.down_since
+        return self._current().down_since
 
-    def _current(self) -> _Outcome | None:
+    def _current(self) -> _Outcome:
         begun_at, last = self._begun_at, self._last
         seconds = 0.0 if begun_at is None else time.monotonic() - begun_at
-        return (
-            last if seconds <= self._timeout_seconds else self._next_outcome(seconds, self._timeout_error(), _NOTHING)
-        )
+        if seconds <= self._timeout_seconds:
+            return last
+        return self._next_outcome(seconds, self._timeout_error(), _NOTHING)
 
     def _timeout_error(self) -> TimeoutError:
         return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")
@@ -130,7 +127,7 @@ class Poller:
             error: BaseException | None = None
             reading = _NOTHING
             try:
-                reading = Reading(*self.read())
+                reading = Reading(*self.read())  # fails here if the source returns anything else
             except BaseException as failure:  # also SystemExit: a library that calls sys.exit() must not end the thread
                 error = failure
             seconds = time.monotonic() - begun_at
@@ -140,7 +137,7 @@ class Poller:
             self._begun_at = None
             if error is None:
                 self._on_value(reading.value)
-            pause = ABSENT_SECONDS if self._last.status.absent else self._interval_seconds
+            pause = ABSENT_SECONDS if isinstance(error, SourceUnavailable) else self._interval_seconds
             core_pause = (time.thread_time() - cpu_begun_at) / self._core_ratio  # stays below the share of a core
             running = self._answer(time.monotonic() + max(pause, min(core_pause, LONGEST_PAUSE_SECONDS)))
 
@@ -158,26 +155,21 @@ class Poller:
 
     def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
         last = self._last
-        previous = last.status if last else None
-        absent = isinstance(error, SourceUnavailable)
-        failed = error is not None and not absent
-        earlier_success = previous.last_success_time if previous else None
-        since = last.down_since if last else None
-        return _Outcome(
-            SourceStatus(
-                name=self.name,
-                up=error is None,
-                absent=absent,
-                duration_seconds=seconds,
-                last_success_time=time.time() if error is None else earlier_success,
-                num_errors=(previous.num_errors if previous else 0) + failed,
-                error=None if error is None else one_line(error),
-                num_dropped=(previous.num_dropped if previous else 0) + len(reading.dropped),
-                dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
-            ),
-            reading.value,
-            (since or time.time() - seconds) if failed else None,
+        is_absent = isinstance(error, SourceUnavailable)
+        is_down = error is not None and not is_absent
+        earlier_success = last.status.last_success_time if last.status else None
+        status = SourceStatus(
+            name=self.name,
+            up=error is None,
+            absent=is_absent,
+            duration_seconds=seconds,
+            last_success_time=time.time() if error is None else earlier_success,
+            num_errors=(last.status.num_errors if last.status else 0) + is_down,
+            error=None if error is None else one_line(error),
+            num_dropped=(last.status.num_dropped if last.status else 0) + len(reading.dropped),
+            dropped=tuple(map(plain, reading.dropped[:_MAX_DROPPED])),
         )
+        return _Outcome(status, reading.value, (last.down_since or time.time() - seconds) if is_down else None)
 
 
 def one_line(error: BaseException) -> str:

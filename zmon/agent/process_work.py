@@ -120,7 +120,7 @@ def _network_bytes(sockets: Collection[frozenset[int] | None], dump: Callable[[C
         connections = dump(inodes).connections if inodes else ()
     except OSError:
         return None
-    counts = [count for c in connections for count in (c.acked_bytes, c.received_bytes)]
+    counts = [count for each in connections for count in (each.acked_bytes, each.received_bytes)]
     return None if None in counts else sum(count for count in counts if count is not None)
 
 

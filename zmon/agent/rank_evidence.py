@@ -21,7 +21,7 @@ from zmon.schema.api import EvidenceRequest, RankEvidence
 from zmon.schema.training_loops import TrainingLoop, from_text
 
 T = TypeVar("T")
-_ANSWER_SECONDS = 1.0
+_ANSWER_SECONDS = 1.0  # to read the end of a file, which takes for ever while its file system hangs
 
 
 class RankLocation(NamedTuple):

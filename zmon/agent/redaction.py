@@ -1,4 +1,4 @@
-"""Replace what looks like a secret in the text of a job: stderr, stacks and last words reach pages, pagers and files.
+"""Replace what looks like a secret in the text of a job, because many people see stderr, stacks and last words.
 
 Pure. docs/agent.md lists the patterns for users. Nothing can recognize every secret.
 """
@@ -11,7 +11,7 @@ from dataclasses import replace
 from zmon.schema.rank import LastWords
 
 REDACTED = "[redacted]"
-# At most 40 characters before the word, because a long name would make the search slow.
+# At most 40 characters before the word, so that the search takes linear time. A name with a longer prefix is not found.
 _SECRET_NAME = (
     r"[\w.-]{0,40}(?:token|secret|passwd|password|passphrase|pwd|"
     r"api[_-]?key|access[_-]?key|private[_-]?key|credentials?)"
@@ -28,14 +28,15 @@ _PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(://[^\s/:@]*:)[^\s/]+(@)", rf"\1{REDACTED}\2"),
         # ?X-Amz-Signature=abc, &sig=abc
         (r"(?i)([?&](?:sig|signature|x-amz-[a-z-]+)=)[^\s&\"']+", rf"\1{REDACTED}"),
-        # token=abc, "api_key": "abc", --password abc
+        # token=abc, "api_key": "abc", --password abc; not a missing value, nor one that an earlier pattern has replaced
         (
             rf"(?i)\b({_SECRET_NAME}[\"']?\s*[=:]\s*)(?!None\b|null\b|\[redacted\])"
             r"(?:\"[^\"\n]*\"?|'[^'\n]*'?|[^\s,;&\"']+)",
             rf"\1{REDACTED}",
         ),
         (rf"(?i)(--{_SECRET_NAME}\s+)[^\s-]\S*", rf"\1{REDACTED}"),
-        # by form alone: Hugging Face, OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, JSON web tokens
+        # by form alone: Hugging Face, OpenAI and Anthropic, GitHub, GitLab, Slack, AWS, Google, JSON web tokens. The
+        # bound on the first part of a web token keeps the search linear, too
         (r"\bhf_[A-Za-z0-9]{8,}", REDACTED),
         (r"\bsk-[\w-]{16,}", REDACTED),
         (r"\b(?:gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{16,}|glpat-[\w-]{16,}|xox[a-z]-[\w-]{10,})", REDACTED),

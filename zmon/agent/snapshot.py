@@ -1,4 +1,4 @@
-"""Select the ranks, steps and plans that a snapshot request asks for, and add the GPU of each rank.
+"""Select the ranks, steps and plans that a snapshot request asks for.
 
 A request for the history of all steps takes as long as a hundred others. It is answered in parts, one rank at a time,
 so that scans and other requests go between.
@@ -9,8 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import NamedTuple
@@ -21,14 +20,12 @@ from zmon.box.steps import StepEnds, aligned_steps, whole_steps
 from zmon.errors import BoxError
 from zmon.schema.api import SnapshotRequest
 from zmon.schema.api.agent import UnreadRank
-from zmon.schema.host import GpuSample
 from zmon.schema.plan import Plan
 from zmon.schema.rank import RankState
 from zmon.schema.shard import parse
 from zmon.schema.steps import Steps
 from zmon.web.responses import Refusal
 
-_UUIDS = ("GPU-", "MIG-")  # prefixes of NVML's UUIDs
 _MAX_ABOUT = 64  # records per rank; the hub requests 8, and 64 are read in less than a millisecond
 _SETTLED_NS = 50_000_000  # boundaries of steps that ended longer ago are complete: they are written within microseconds
 
@@ -44,27 +41,25 @@ class NodeRanks(NamedTuple):
     unread: tuple[UnreadRank, ...] = ()  # the first ranks that live and cannot be read
 
 
-def check_shard(request: SnapshotRequest) -> None:
-    """Raise Refusal if the request names an impossible shard."""
-    try:
-        if request.shard:
-            parse(request.shard)
-    except ValueError as error:
-        raise Refusal(400, str(error)) from error
-
-
 def is_history(request: SnapshotRequest) -> bool:
     """Return True if the request asks for all steps since some time, not for the few that a pass of the hub needs."""
-    return request.since >= 0 and not 0 < request.about <= _MAX_ABOUT
+    wants_few_steps = 0 < request.about <= _MAX_ABOUT
+    return request.since >= 0 and not wants_few_steps
 
 
 def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
-    """Return what the request selects, without the steps of a history. Only for the thread that scans the boxes."""
+    """Return what the request selects, without the steps of a history. Only for the thread that scans the boxes.
+
+    Raises Refusal if the request names an impossible shard.
+    """
     cursor = time.monotonic_ns() - _SETTLED_NS
     ranks: list[tuple[RankState, int]] = []
     ends: defaultdict[str, dict[str, list[StepEnds]]] = defaultdict(dict)
     plans: list[TrainerPlan] = []
-    shard = parse(request.shard) if request.shard else None
+    try:
+        shard = parse(request.shard) if request.shard else None
+    except ValueError as error:
+        raise Refusal(400, str(error)) from error
     for box, state in boxes.ranks():
         if request.job_id not in (None, state.job_id):
             continue
@@ -83,8 +78,7 @@ def node_ranks(boxes: Boxes, request: SnapshotRequest) -> NodeRanks:
 
 
 async def with_history(
-    ask: Callable[[Callable[[], Steps]], Awaitable[Steps]],
-    boxes: Boxes,
+    ask: Callable[[Callable[[Boxes], Steps]], Awaitable[Steps]],
     request: SnapshotRequest,
     node: NodeRanks,
     max_steps: int,
@@ -97,49 +91,18 @@ async def with_history(
         return node
     last = min(request.last, max_steps) if request.last > 0 else max_steps
 
-    def read(run_uid: str) -> Steps:
-        box = boxes.box(run_uid)
-        with contextlib.suppress(BoxError, OSError):
-            if box is not None and request.about > 0:
+    def read(boxes: Boxes, run_uid: str) -> Steps:
+        if (box := boxes.box(run_uid)) is None:
+            return Steps()
+        try:
+            if request.about > 0:
                 about = min(request.about, max_steps)
                 return aligned_steps({run_uid: box.steps_spread(request.since, node.cursor, about)})
-            if box is not None:
-                return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
-        return Steps()
+            return whole_steps({run_uid: box.steps_ended(request.since, node.cursor, last)})
+        except (BoxError, OSError):
+            return Steps()
 
     parts: defaultdict[str, list[Steps]] = defaultdict(list)
     for state, _ in node.ranks:
-        parts[state.job_id].append(await ask(partial(read, state.run_uid)))
+        parts[state.job_id].append(await ask(partial(read, run_uid=state.run_uid)))
     return node._replace(steps={job_id: tuple(job_parts) for job_id, job_parts in parts.items()})
-
-
-class Devices:
-    """The GPU of each rank whose box does not name it, remembered by run uid.
-
-    The driver lists the processes of each GPU. Each answer is remembered, because a rank stays on its GPU and the
-    driver no longer lists the processes of a GPU that is lost.
-    """
-
-    def __init__(self) -> None:
-        self._uuids: dict[str, str] = {}  # GPU UUID by run uid
-
-    def add(self, ranks: Sequence[tuple[RankState, int]], gpus: Iterable[GpuSample]) -> tuple[RankState, ...]:
-        """Return the states with the UUIDs of their GPUs, where those are known.
-
-        `ranks` has each state with its pid in this PID namespace; 0 if it has none.
-        """
-        devices = [gpu for gpu in gpus if not gpu.mig]  # a GPU in MIG mode lists the processes of its instances, too
-        for state, pid in ranks:
-            uuids = {gpu.uuid for gpu in devices if pid and pid in gpu.pids}
-            if len(uuids) == 1:  # a rank on several GPUs has no single device
-                self._uuids[state.run_uid] = uuids.pop()
-        return tuple(self._with_device(state) for state, _ in ranks)
-
-    def keep(self, run_uids: Iterable[str]) -> None:
-        """Forget all ranks except these."""
-        self._uuids = {uid: self._uuids[uid] for uid in run_uids if uid in self._uuids}
-
-    def _with_device(self, state: RankState) -> RankState:
-        if state.device.startswith(_UUIDS):
-            return state
-        return replace(state, device=self._uuids.get(state.run_uid, state.device))

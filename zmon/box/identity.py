@@ -32,16 +32,6 @@ def field(value: str, size: int) -> bytes:
     return value.encode("utf-8", "replace")[: size - 1].decode("utf-8", "ignore").encode()
 
 
-def _labels(raw: bytes) -> dict[str, str]:
-    try:
-        labels = json.loads(text(raw) or "{}")
-    except (ValueError, RecursionError) as error:
-        raise ValueError("its labels are not a JSON object of strings") from error
-    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
-        raise ValueError("its labels are not a JSON object of strings")
-    return {plain(name): plain(value) for name, value in labels.items()}
-
-
 class Packed(NamedTuple):
     """The encoding of one value in a cell: its struct code, and the conversions to and from it."""
 
@@ -81,12 +71,17 @@ def _decoded_shares(raw: bytes) -> dict[str, float]:
     return shares if fits_shares(shares) else {}
 
 
-# In the form `bfloat16=0.98 float32=0.02`.
-_SHARES = Packed(f"{_SHARES_BYTES}s", lambda shares: field(_as_words(shares), _SHARES_BYTES), _decoded_shares)
+LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
 
 
-def _json(size: int) -> Packed:
-    return Packed(f"{size}s", lambda labels: field(json.dumps(labels), size), _labels)
+def _decoded_labels(raw: bytes) -> dict[str, str]:
+    try:
+        labels = json.loads(text(raw) or "{}")
+    except (ValueError, RecursionError):
+        labels = None
+    if not isinstance(labels, dict) or not all(isinstance(value, str) for value in labels.values()):
+        raise ValueError("its labels are not a JSON object of strings")
+    return {plain(name): plain(value) for name, value in labels.items()}
 
 
 _MAX_INT = (1 << 31) - 1
@@ -104,8 +99,10 @@ _MOMENT = Packed("q", lambda seconds: round(seconds * 1e9), lambda ns: ns * 1e-9
 _RESTARTS = Packed("i", lambda limit: -1 if limit is None else _limited(limit), lambda n: None if n < 0 else n)
 _JOB_ID = Packed("64s", str.encode, text)  # it may fill its field, without a zero byte at the end
 _BACKEND = Packed("32s", lambda name: field(name or "", 32), lambda raw: text(raw) or None)
+# In the form `bfloat16=0.98 float32=0.02`.
+_SHARES = Packed(f"{_SHARES_BYTES}s", lambda shares: field(_as_words(shares), _SHARES_BYTES), _decoded_shares)
 _LOOPS = Packed(f"{LOOPS_BYTES}s", lambda value: field(value, LOOPS_BYTES), lined_text)
-LABELS_BYTES = 2560  # 16 labels of 128 bytes as JSON
+_LABELS = Packed(f"{LABELS_BYTES}s", lambda labels: field(json.dumps(labels), LABELS_BYTES), _decoded_labels)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +127,7 @@ class Identity:
     device: Annotated[str, _text(64)]
     backend: Annotated[str | None, _BACKEND]
     socket: Annotated[str, _text(256)]
-    labels: Annotated[dict[str, str], _json(LABELS_BYTES)]
+    labels: Annotated[dict[str, str], _LABELS]
     launch_id: Annotated[str, _text(24)] = ""  # the same for all ranks of a launch and its restarts; "": unknown
     program: Annotated[str, _text(64)] = ""  # what the job runs, see LaunchEnvironment; "": unknown
     role: Annotated[str, _text(64)] = ""  # a rank is compared with ranks of its role; "": the job named none

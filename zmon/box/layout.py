@@ -28,7 +28,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
 
 from zmon.schema import measures, names
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -79,7 +80,7 @@ COUNTS = slice(SLOTS["calls"].start, SLOTS["received"].stop)
 NUM_COUNTS = COUNTS.stop - COUNTS.start
 COUNT, SENT, RECEIVED = (SLOTS[name].start - COUNTS.start for name in ("calls", "sent", "received"))
 
-TURN, STEP = range(2)  # kinds of boundary
+TURN, STEP = range(2)  # kinds of boundary: at a change of activity, and at the end of a step
 
 BOUNDARY = struct.Struct(f"<{VALUES}q{MAX_REPORT_KEYS}d{measures.NUM_SLOTS}q")
 CRC = struct.Struct("<I")
@@ -104,6 +105,14 @@ LABEL_SHIFT = 44
 MAX_BYTES = (1 << LABEL_SHIFT) - 1
 LABEL_GROUP_SHIFT, LABEL_SEQUENCE_SHIFT = 4, 8
 SEQUENCES = 1024  # the low bits hold the sequence modulo this; as a bit it means that there is a sequence
+
+
+def checked(packing: struct.Struct, raw: bytes, seed: int, offset: int = 0) -> tuple[Any, ...] | None:
+    """Unpack the values at `offset`; return None if the checksum behind them is wrong."""
+    end = offset + packing.size
+    if len(raw) < end + CRC.size or CRC.unpack_from(raw, end)[0] != crc32(raw[offset:end], seed):
+        return None
+    return packing.unpack_from(raw, offset)
 
 
 def state(activity: int, phase: int, op: int = NONE, group: int = NONE) -> int:

@@ -27,15 +27,15 @@ def state(live: tuple[int, ...]) -> DatedState | None:
         packed, remainder = divmod(since + live[slot + 1] - layout.STATE_KEY, layout.STATE_PRIME)
         if since < 0 or remainder or not 0 <= packed < layout.STATE_LIMIT:
             continue
-        state = layout.unpack_state(packed)
-        is_group = state.group < layout.MAX_GROUPS or state.group == layout.NONE
+        place = layout.unpack_state(packed)
+        is_group = place.group < layout.MAX_GROUPS or place.group == layout.NONE
         if is_group and (newest is None or since > newest.since):
-            newest = DatedState(since, state)
+            newest = DatedState(since, place)
     return newest
 
 
 def entered(live: tuple[int, ...], index: int) -> Collective | None:
-    """Return the collective at `index`; None in the middle of a write."""
+    """Return the collective at `index`; None if there is none, or in the middle of a write."""
     word = _number(live, index)
     if word is None:
         return None

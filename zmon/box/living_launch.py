@@ -8,16 +8,13 @@ box of an earlier launch. Ranks import this module, so it reads only identities.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from zlib import crc32
 
 from zmon.box import layout
 from zmon.box.identity import Identity, unpacked_identity
-from zmon.box.lock import holder, opened
+from zmon.box.lock import holder, lock_folder, opened
 from zmon.box.versions import CURRENT
 
 _LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this time it goes on without the lock
@@ -26,25 +23,11 @@ _LOCK_SECONDS = 5.0  # a rank makes its box in some milliseconds; after this tim
 @contextlib.contextmanager
 def creation_lock(root: Path) -> Iterator[None]:
     """Let no other rank of this user make a box meanwhile; without the directory there is no lock and no box."""
-    try:
-        root.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # may be a link
-    except OSError:
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):  # there is no directory, or its file system has no locks
+            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock_folder(stack.enter_context(opened(root, os.O_DIRECTORY, follow=True)), _LOCK_SECONDS)
         yield
-        return
-    try:
-        deadline = time.monotonic() + _LOCK_SECONDS
-        while time.monotonic() < deadline:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:  # another rank has it
-                time.sleep(0.005)
-            except OSError:  # a file system without locks, which will have none later either
-                break
-        yield
-    finally:
-        os.close(fd)
 
 
 def living_ranks(job: Path) -> Iterator[Identity]:
@@ -57,18 +40,12 @@ def living_ranks(job: Path) -> Iterator[Identity]:
 
 
 def _identity(fd: int) -> Identity | None:
+    """Return the identity in a box; None if the box is of another version, or damaged."""
     prefix = os.pread(fd, layout.PREFIX.size, 0)
     if len(prefix) < layout.PREFIX.size:
         return None
     _, version, _, _, seed = layout.PREFIX.unpack(prefix)
     if version != CURRENT.version:
         return None
-    cell = CURRENT.identity
-    newest = None
-    for offset in (cell.offset, cell.offset + cell.slot_size):
-        raw = os.pread(fd, cell.struct.size, offset)
-        crc = os.pread(fd, layout.CRC.size, offset + cell.struct.size)
-        if crc == layout.CRC.pack(crc32(raw, seed)):
-            values = cell.struct.unpack(raw)
-            newest = max(newest or values, values, key=lambda slot: slot[0])
-    return None if newest is None else unpacked_identity(newest[1:])
+    values = CURRENT.identity.read(fd, seed)
+    return None if values is None else unpacked_identity(values)

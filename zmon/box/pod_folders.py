@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from zmon.box.mounts import read_mounts
 from zmon.box.rank_files import GRACE_SECONDS
 from zmon.box.roots import PLACES, POD_UID
 
@@ -23,13 +24,13 @@ HOST_MOUNTS = Path("/proc/1/mountinfo")
 INTERVAL_SECONDS = 60.0  # time between two searches
 
 
-def pods_with_mounts(mountinfo: str) -> frozenset[str]:
-    """Return the uids of the pods that have a mount on the host, as each container with a volume of boxes gives one.
+def pods_with_mounts(mounts: Path) -> frozenset[str]:
+    """Return the uids of the pods that have a mount on the host: a container with a volume of boxes has one.
 
-    The kubelet's mounts are in folders with the uid of the pod (`…/pods/<uid>/volume-subpaths/…`).
+    The kubelet's mounts are in folders with the uid of the pod (`…/pods/<uid>/volume-subpaths/…`). Raises OSError.
     """
-    points = (line.split(" ", 5)[4] for line in mountinfo.splitlines() if line.count(" ") > 5)
-    return frozenset(part for point in points for part in point.split("/") if POD_UID.fullmatch(part))
+    parts = (part for mount in read_mounts(mounts) for part in mount.point.parts)
+    return frozenset(filter(POD_UID.fullmatch, parts))
 
 
 class PodFolders:
@@ -46,7 +47,7 @@ class PodFolders:
 
         If no pod has a mount, nothing is deleted: then this process may not see the mounts of the host.
         """
-        present = pods_with_mounts(self._mounts.read_text(errors="replace"))
+        present = pods_with_mounts(self._mounts)
         if not present:
             return []
         now = self._clock()

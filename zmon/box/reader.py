@@ -15,7 +15,7 @@ from zmon.box import layout, live, recent, ring
 from zmon.box.identity import Identity, lined_text, text, unpacked_identity
 from zmon.box.layout import Collective
 from zmon.box.lock import holder
-from zmon.box.ring import Row, checked
+from zmon.box.ring import Row
 from zmon.box.steps import StepEnds
 from zmon.box.versions import LAYOUTS, Cell
 from zmon.errors import BoxCorrupt, BoxRefused, BoxVersion
@@ -26,6 +26,7 @@ from zmon.schema.rank import LastWords
 
 _TRAIN = ACTIVITIES.index("train")
 _MAX_TRIES = 50  # attempts to read a value that the writer keeps changing, before it counts as damaged
+_BOUNDARY_TRIES = 3  # a rank with very short steps may overwrite its last boundary while it is read
 _SENDER = re.compile(re.escape(layout.SENDER_LINE) + rb"(\d{1,10}) at (\d{1,11}\.\d{9})\n")
 _ENDING_SECONDS = 60.0  # last words within this time after a signal count as an effect of the signal
 
@@ -105,9 +106,8 @@ class BoxReader:
         raise self._corrupt("its current state is damaged")
 
     def identity(self) -> Identity:
-        _, *values = self._cell(self.layout.identity)
         try:
-            identity = unpacked_identity(values)
+            identity = unpacked_identity(self._cell(self.layout.identity))
         except ValueError as error:
             raise self._corrupt(str(error)) from error
         try:
@@ -123,7 +123,7 @@ class BoxReader:
 
     def last_boundary(self) -> Row:
         """Return the last boundary, which has the totals of the rank."""
-        for _ in range(3):  # a rank with very short steps may overwrite the boundary meanwhile
+        for _ in range(_BOUNDARY_TRIES):
             last = self._boundary(self._place().boundaries)
             if last is not None:
                 return last
@@ -131,33 +131,31 @@ class BoxReader:
 
     def report(self) -> dict[str, float]:
         """Return the gauges that the job reported."""
-        _, *pairs = self._cell(self.layout.report)
-        return {text(name): value for name, value in zip(pairs[::2], pairs[1::2], strict=True) if text(name)}
+        return {name: value for name, value in self._pairs(self.layout.report) if name}
 
     def report_names(self) -> tuple[str, ...]:
         """Return the names of the gauges, in the order of the report cell."""
-        _, *pairs = self._cell(self.layout.report)
-        return tuple(text(name) for name in pairs[::2] if text(name))
+        return tuple(name for name, _ in self._pairs(self.layout.report) if name)
 
     def not_finite_since(self) -> dict[str, int | None]:
         """Return since which step losses are not finite, by source; None: they are finite; absent: they are unknown."""
-        _, *steps = self._cell(self.layout.losses)
+        steps = self._cell(self.layout.losses)
         known = {source: step for source, step in zip(LOSS_SOURCES, steps, strict=True) if step != layout.UNKNOWN}
         return {source: step if step >= 0 else None for source, step in known.items()}
 
     def words(self) -> LastWords | None:
         """Return the last words of the rank, or None if it has left none."""
-        _, unix, kind, in_collective, type_, message, where, root = self._cell(self.layout.words)
+        unix_ns, kind, in_collective, type_, message, where, root = self._cell(self.layout.words)
         tail = os.pread(self._fd, layout.TAIL_READ_BYTES, self.layout.file_size)
         sender = _SENDER.match(tail)
-        sender_pid, signalled = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
+        sender_pid, signal_time = (int(sender[1]), float(sender[2])) if sender else (None, 0.0)
         if kind > 0:
-            seconds_after_signal = unix * NS - signalled
+            seconds_after_signal = unix_ns * NS - signal_time
             return LastWords(
                 word(layout.WORDS_KINDS, kind, "kind"),
                 text(type_),
                 lined_text(message),
-                unix * NS,
+                unix_ns * NS,
                 where=text(where),
                 root=lined_text(root),
                 in_collective=bool(in_collective),
@@ -167,7 +165,7 @@ class BoxReader:
         trace = tail[sender.end() :] if sender else tail
         if not trace.startswith(layout.TRACE):
             return None
-        time = signalled if sender else os.fstat(self._fd).st_mtime
+        time = signal_time if sender else os.fstat(self._fd).st_mtime
         return LastWords("signal", "SIGTERM", lined_text(trace), time, sender_pid=sender_pid)
 
     def sequences(self) -> dict[int, int]:
@@ -183,9 +181,7 @@ class BoxReader:
 
     def groups(self) -> dict[int, tuple[str, int]]:
         """Return name and size of each process group, by its number."""
-        _, *pairs = self._cell(self.layout.groups)
-        entries = enumerate(zip(pairs[::2], pairs[1::2], strict=True))
-        return {group: (text(name), size) for group, (name, size) in entries if text(name)}
+        return {group: (name, size) for group, (name, size) in enumerate(self._pairs(self.layout.groups)) if name}
 
     def steps_ended(self, after_ns: int, until_ns: int, max_steps: int) -> list[StepEnds]:
         """Return the last `max_steps` steps that ended in that time; see `recent.last_steps`."""
@@ -213,8 +209,7 @@ class BoxReader:
         return ring.boundary(raw, number, self.seed)
 
     def _place(self) -> _Place:
-        _, *values = self._cell(self.layout.place)
-        return _Place(*values)
+        return _Place(*self._cell(self.layout.place))
 
     def _live(self) -> tuple[int, ...]:
         raw = os.pread(self._fd, layout.LIVE.size, self.layout.live)
@@ -224,16 +219,19 @@ class BoxReader:
 
     def _cell(self, cell: Cell) -> tuple[Any, ...]:
         for _ in range(_MAX_TRIES):  # a fast writer may change each of the two slots just while that slot is read
-            raw = os.pread(self._fd, 2 * cell.slot_size, cell.offset)
-            slots = (checked(cell.struct, raw, self.seed, offset) for offset in (0, cell.slot_size))
-            valid = [values for values in slots if values is not None]
-            if valid:
-                return max(valid, key=lambda values: values[0])
+            values = cell.read(self._fd, self.seed)
+            if values is not None:
+                return values
         raise self._corrupt("the checksums of both copies of a cell are wrong")
+
+    def _pairs(self, cell: Cell) -> list[tuple[str, Any]]:
+        """Return the names and values in a cell, which has a pair with an empty name where it has room for another."""
+        values = self._cell(cell)
+        return [(text(name), value) for name, value in zip(values[::2], values[1::2], strict=True)]
 
     def _check_prefix(self) -> None:
         raw = os.pread(self._fd, layout.PREFIX.size, 0)
-        if len(raw) < layout.PREFIX.size or raw[:8] != layout.MAGIC:
+        if len(raw) < layout.PREFIX.size or not raw.startswith(layout.MAGIC):
             raise self._corrupt("the file is not a black box")
         _, version, capacity, size, self.seed = layout.PREFIX.unpack(raw)
         if version not in LAYOUTS:

@@ -11,7 +11,7 @@ from zmon.box import layout
 from zmon.box.ring import Row
 from zmon.box.steps import StepEnds
 
-_WORD = (1 << 64) - 1
+_64_BITS = (1 << 64) - 1
 
 ReadBoundary = Callable[[int], Row | None]  # returns a boundary by its number; None if damaged or overwritten
 
@@ -80,9 +80,9 @@ def sampled_step(step: int, stride: int) -> int:
 
 def _random_bits(block: int, stride: int) -> int:
     """Return bits that look random: the finalizer of splitmix64 (Steele et al., OOPSLA 2014)."""
-    bits = (block * 0x9E3779B97F4A7C15 + stride) & _WORD
-    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _WORD
-    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _WORD
+    bits = (block * 0x9E3779B97F4A7C15 + stride) & _64_BITS
+    bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & _64_BITS
+    bits = ((bits ^ (bits >> 27)) * 0x94D049BB133111EB) & _64_BITS
     return bits ^ (bits >> 31)
 
 
@@ -90,7 +90,7 @@ def _mean_from(first: Row | None, end: Row, earlier: int) -> Row | None:
     """Return the boundary after which the steps since the sampled step `earlier` begin.
 
     Returns None if `earlier` is the previous step, or if there is anything other than steps in between. The job may
-    write anything into its box, so the count of steps may stand still while their numbers rise.
+    write anything into its box, so the count of steps may stand still while their numbers increase.
     """
     if first is None or first[layout.KIND] != layout.STEP or end[layout.STEP_NUMBER] - earlier < 2:
         return None

@@ -7,23 +7,12 @@ its box. So a boundary that was overwritten while it was read is detected at any
 from __future__ import annotations
 
 import os
-import struct
 from collections.abc import Iterator, Sequence
-from typing import Any
-from zlib import crc32
 
-from zmon.box.layout import BOUNDARY, CRC, NUMBER, RING_CAPACITY
+from zmon.box.layout import BOUNDARY, NUMBER, RING_CAPACITY, checked
 from zmon.box.versions import Layout
 
 Row = Sequence[int]  # the numbers of a boundary, in the order of `zmon.box.layout`; the values of gauges are floats
-
-
-def checked(packing: struct.Struct, raw: bytes, seed: int, offset: int = 0) -> tuple[Any, ...] | None:
-    """Unpack the values at `offset`; return None if the checksum behind them is wrong."""
-    end = offset + packing.size
-    if len(raw) < end + CRC.size or CRC.unpack_from(raw, end)[0] != crc32(raw[offset:end], seed):
-        return None
-    return packing.unpack_from(raw, offset)
 
 
 def boundary(raw: bytes, number: int, seed: int, offset: int = 0) -> Row | None:

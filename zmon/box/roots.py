@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zmon.box.lock import opened
+from zmon.box.mounts import OWN_MOUNTS, file_system, file_system_without_access, read_mounts
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxUnavailable
 
@@ -30,7 +31,6 @@ LOCAL = (*IN_MEMORY, "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bca
 # when it is full. Of the 64 MiB that a container has by default, two boxes leave them 90 %; 8 boxes need 205 MiB.
 SHM_SHARE = 1 / 8
 POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
-_ESCAPED = re.compile(r"\\([0-7]{3})")  # a space, tab, newline or backslash in the table of mounts
 POD_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # name of the folder of a pod in `/run/zmon`
 _NEXT_STEP = f"Set {VARIABLE} to a directory in memory that this user may write; the job continues unwatched"
 
@@ -41,7 +41,7 @@ class Places:
 
     run: Path = Path("/run/zmon")
     shm: Path = Path("/dev/shm")
-    mounts: Path = Path("/proc/self/mountinfo")
+    mounts: Path = OWN_MOUNTS
     pods: Path | None = None  # the directory of a kubelet with one directory for each pod; None: no pod's volumes
 
     def in_run(self, uid: int | str) -> Path:
@@ -70,12 +70,8 @@ class Places:
 
         A pod sees a folder of it as its own `run` (POD_UID).
         """
-        root = None  # of the last mount on `run`, within its file system
-        for line in self.mounts.read_text(errors="replace").splitlines():
-            words = line.split()
-            if words[4:5] == [str(self.run)]:
-                root = words[3]
-        return root is None or POD_UID.sub("", root) != "/"
+        mounted_folders = [mount.root for mount in read_mounts(self.mounts) if mount.point == self.run]
+        return not mounted_folders or POD_UID.sub("", mounted_folders[-1]) != "/"
 
 
 PLACES = Places()
@@ -111,13 +107,13 @@ def prepare_root(env: Mapping[str, str], places: Places = PLACES) -> Path:
     return root
 
 
-def check_local(root: Path, mounts: Path = PLACES.mounts) -> None:
+def check_local(root: Path, mounts: Path = OWN_MOUNTS) -> None:
     """Raise BoxUnavailable if the directory, which need not exist, is neither in memory nor on a disk of this host.
 
     The path as it was given is compared first: to follow its links would already wait for a server that is down.
     """
     for path in (root.absolute(), root.resolve()):
-        kind = _mounted(path, mounts)
+        kind = file_system_without_access(path, mounts)
         if kind and kind not in LOCAL:
             raise BoxUnavailable(
                 f"cannot use {root} for black boxes",
@@ -146,22 +142,6 @@ def check_share(root: Path, num_boxes: int, places: Places = PLACES) -> None:
         )
 
 
-def _mounted(path: Path, mounts: Path) -> str:
-    """Return the type of the file system at a path, without access to it; empty if the type is unknown."""
-    kind = ""
-    longest = 0
-    try:
-        lines = mounts.read_text(errors="replace").splitlines()
-    except OSError:
-        return ""
-    for line in lines:
-        mount, _, source = line.partition(" - ")
-        point = Path(_ESCAPED.sub(lambda octal: chr(int(octal[1], 8)), mount.split()[4]))
-        if path.is_relative_to(point) and len(point.parts) >= longest:
-            kind, longest = source.split()[0], len(point.parts)
-    return kind
-
-
 def check_owner(folder: Path) -> None:
     """Raise BoxUnavailable unless this is a folder, not a link, and belongs to this user."""
     try:
@@ -177,14 +157,3 @@ def check_owner(folder: Path) -> None:
             f"it belongs to uid {owner}, and this is uid {os.geteuid()}",
             f"Let that user or root remove it, or set {VARIABLE} to another one in memory; the job continues unwatched",
         )
-
-
-def file_system(path: Path, mounts: Path = PLACES.mounts) -> str:
-    """Return the type of the file system of a path, such as tmpfs or ext4; empty if it is unknown. Raises OSError."""
-    device = path.stat().st_dev
-    number = f"{os.major(device)}:{os.minor(device)}"
-    for line in mounts.read_text(errors="replace").splitlines():
-        mount, _, source = line.partition(" - ")
-        if mount.split()[2:3] == [number]:
-            return source.split()[0]
-    return ""

@@ -21,41 +21,35 @@ class StepEnds(NamedTuple):
     mean_from: Row | None = None  # the boundary after which the mean of those steps begins; None: there is no mean
 
 
-def _slots(names: Sequence[str], differences: bool) -> dict[str, int]:
-    """Return the places in a boundary of the columns whose steps are differences of totals, or of all other columns."""
-    columns = {name: COLUMNS[name] for name in names}
-    return {
-        name: layout.FIRST + OWN_SLOTS.get(column.measure.name, column.slot)
-        for name, column in columns.items()
-        if (column.measure.of_step == "difference") == differences
-    }
-
-
 class _Selection:
-    """Some columns of a step, and where their numbers are."""
+    """Some columns of steps, and the places of their numbers in a boundary.
+
+    The number of a step is the difference of the totals at its two ends, or is in the boundary at its end.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
-        differences = _slots(names, differences=True)
-        amounts = _slots(names, differences=False)
-        self.names = (*differences, *amounts)
-        self._differences, self._amounts = itemgetter(*differences.values()), itemgetter(*amounts.values())
-        # The mean of an amount follows from its totals.
+        differences = [name for name in names if COLUMNS[name].measure.of_step == "difference"]
+        at_end = [name for name in names if COLUMNS[name].measure.of_step != "difference"]
+        self.names = (*differences, *at_end)
         self._totals = itemgetter(*(layout.FIRST + COLUMNS[name].slot for name in self.names))
+        self._differences = itemgetter(*(layout.FIRST + COLUMNS[name].slot for name in differences))
+        own_slots = (OWN_SLOTS.get(COLUMNS[name].measure.name, COLUMNS[name].slot) for name in at_end)
+        self._at_end = itemgetter(*(layout.FIRST + slot for slot in own_slots))
 
     def of_step(self, previous: Row, end: Row) -> tuple[int, ...]:
-        return (*map(sub, self._differences(end), self._differences(previous)), *self._amounts(end))
+        return (*map(sub, self._differences(end), self._differences(previous)), *self._at_end(end))
 
     def mean(self, first: Row, end: Row) -> list[int]:
-        """Return the mean of the steps that ended after `first` and up to `end`."""
-        number = end[layout.STEPS] - first[layout.STEPS]
+        """Return the mean of the steps that ended after `first` and up to `end`; it follows from the totals."""
+        num_steps = end[layout.STEPS] - first[layout.STEPS]
         pairs = zip(self._totals(first), self._totals(end), strict=True)
-        return [UNKNOWN if a < 0 or b < 0 else round((b - a & layout.MAX_AMOUNT) / number) for a, b in pairs]
+        return [UNKNOWN if a < 0 or b < 0 else round((b - a & layout.MAX_AMOUNT) / num_steps) for a, b in pairs]
 
 
 _ALL = _Selection([name for name in COLUMNS if name != DURATION])
 _ALIGNED = _Selection([name for name, column in COLUMNS.items() if column.measure.aligned])
 _MEANS = (MEAN_STEPS, *(MEAN + name for name in _ALIGNED.names))
-_same_size_ops = itemgetter(*(layout.COUNTS.start + layout.SENT + OPS.index(op) for op in SAME_SIZE_OPS))
+_sent_by_same_size_op = itemgetter(*(layout.COUNTS.start + layout.SENT + OPS.index(op) for op in SAME_SIZE_OPS))
 
 
 def whole_steps(ends: Mapping[str, Sequence[StepEnds]], unix: bool = False) -> Steps:
@@ -76,24 +70,19 @@ def aligned_steps(ends: Mapping[str, Sequence[StepEnds]]) -> Steps:
     return Steps.from_rows(names, rows)
 
 
-def _sent_so_far(end: Row) -> int:
-    """Return the bytes that the rank has sent in `SAME_SIZE_OPS`."""
-    return sum(_same_size_ops(end))
-
-
 def _whole(ends: StepEnds, clock: int) -> tuple[int, ...]:
     """Return the row of `whole_steps` for a step; `clock`: the place of its end in a boundary."""
-    previous, end, _ = ends
-    duration = end[layout.STEP_NS] - previous[layout.STEP_NS]
-    start = end[clock] - duration
-    return (end[layout.STEP_NUMBER], start, duration, _sent_so_far(end), *_ALL.of_step(previous, end))
+    end = ends.end
+    duration = end[layout.STEP_NS] - ends.previous[layout.STEP_NS]
+    sent = sum(_sent_by_same_size_op(end))
+    return (end[layout.STEP_NUMBER], end[clock] - duration, duration, sent, *_ALL.of_step(ends.previous, end))
 
 
 def _aligned(ends: StepEnds, with_means: bool) -> tuple[int, ...]:
     """Return the row of `aligned_steps` for a step; a step without a mean stands for itself."""
-    previous, end, first = ends
-    numbers = _ALIGNED.of_step(previous, end)
-    row = (end[layout.STEP_NUMBER], _sent_so_far(end), *numbers)
+    end, first = ends.end, ends.mean_from
+    numbers = _ALIGNED.of_step(ends.previous, end)
+    row = (end[layout.STEP_NUMBER], sum(_sent_by_same_size_op(end)), *numbers)
     if not with_means:
         return row
     if first is None:

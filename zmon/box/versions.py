@@ -7,12 +7,15 @@ numbered by their position in `zmon/schema/names.py`, where a new word is append
 
 from __future__ import annotations
 
+import os
 import struct
 from dataclasses import dataclass
 from functools import cached_property
+from operator import itemgetter
+from typing import Any
 
 from zmon.box.identity import FIELDS
-from zmon.box.layout import BOUNDARY, CRC, MAX_GROUPS, MAX_REPORT_KEYS, NUM_LIVE, RING_CAPACITY
+from zmon.box.layout import BOUNDARY, CRC, MAX_GROUPS, MAX_REPORT_KEYS, NUM_LIVE, RING_CAPACITY, checked
 from zmon.schema.names import LOSS_SOURCES
 
 _FIRST_OFFSET = 64  # of the identity; the prefix is before it
@@ -43,6 +46,13 @@ class Cell:
     def end(self) -> int:
         """The offset of the byte after this cell."""
         return self.offset + 2 * self.slot_size
+
+    def read(self, fd: int, seed: int) -> tuple[Any, ...] | None:
+        """Return the values in the newer valid slot, without the counter; None if the checksums of both are wrong."""
+        raw = os.pread(fd, 2 * self.slot_size, self.offset)
+        slots = (checked(self.struct, raw, seed, offset) for offset in (0, self.slot_size))
+        newest = max((values for values in slots if values is not None), key=itemgetter(0), default=None)
+        return None if newest is None else newest[1:]
 
 
 class Layout:

@@ -12,15 +12,14 @@ import errno
 import fcntl
 import mmap
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from zlib import crc32
 
 from zmon.box import layout
 from zmon.box.identity import Identity, field, packed_identity
-from zmon.box.lock import holder, opened
-from zmon.box.roots import check_owner
+from zmon.box.lock import holder, lock_folder, opened
+from zmon.box.roots import VARIABLE, check_owner
 from zmon.box.versions import CURRENT, Cell
 from zmon.errors import BoxUnavailable
 
@@ -88,7 +87,12 @@ class BoxWriter:
         """
         try:
             with opened(self.path.parent, os.O_DIRECTORY) as folder:
-                _lock(folder, self.path)
+                if not lock_folder(folder, _LOCK_SECONDS):
+                    raise BoxUnavailable(
+                        f"cannot publish the black box {self.path}",
+                        "another process has locked its directory",
+                        "End that process; the job continues unwatched",
+                    )
                 _refuse_if_held(self.path)
                 self._unpublished.rename(self.path)
         except OSError as error:
@@ -104,6 +108,7 @@ class BoxWriter:
         return os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
 
     def _cell(self, cell: Cell) -> Write:
+        """Return a function that writes the values of a cell, in turn into its two slots."""
         pack, crc_pack, seed = cell.struct.pack_into, layout.CRC.pack_into, self.seed
         size = cell.struct.size
         offsets = (cell.offset, cell.offset + cell.slot_size)
@@ -137,12 +142,14 @@ class BoxWriter:
 
 
 def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    next_step = (
+        f"Free space there, or set {VARIABLE} to another directory" if is_full else f"Set {VARIABLE} to a directory"
+    )
     return BoxUnavailable(
         f"cannot create the black box {path}",
-        f"{error.strerror or error}",
-        f"{'Free space there, or set' if full else 'Set'} ZMON_BOX_DIR to {'another' if full else 'a'} directory in "
-        "memory that this user may write; the job continues unwatched",
+        error.strerror or str(error),
+        f"{next_step} in memory that this user may write; the job continues unwatched",
     )
 
 
@@ -158,22 +165,8 @@ def _refuse_if_held(path: Path) -> None:
         )
 
 
-def _lock(folder: int, path: Path) -> None:
-    deadline = time.monotonic() + _LOCK_SECONDS
-    while True:
-        try:
-            return fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise BoxUnavailable(
-                    f"cannot publish the black box {path}",
-                    "another process has locked its directory",
-                    "End that process; the job continues unwatched",
-                ) from None
-            time.sleep(0.01)
-
-
 def _create(path: Path, new: Path) -> int:
+    """Create the file `new` for the box `path`, with the folders above it; return its descriptor. Raises OSError."""
     for _ in range(_MAX_TRIES):
         for directory in (path.parents[2], path.parents[1], path.parent):
             directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -183,7 +176,7 @@ def _create(path: Path, new: Path) -> int:
 
 
 def _allocate(path: Path, new: Path) -> int:
-    """Create the file `new` for the box `path`, lock it, and return its descriptor.
+    """Allocate and lock the file.
 
     Raises FileNotFoundError if its folder was deleted meanwhile, as empty folders are.
     """

@@ -11,8 +11,9 @@ from pathlib import Path
 import aiohttp
 
 import zmon
+from zmon.box.mounts import file_system
 from zmon.box.reader import BoxReader
-from zmon.box.roots import IN_MEMORY, PLACES, Places, check_share, file_system
+from zmon.box.roots import IN_MEMORY, PLACES, Places, check_share
 from zmon.box.versions import CURRENT
 from zmon.doctor.check import TIMEOUT_SECONDS, Check
 from zmon.errors import BoxError, Unreachable

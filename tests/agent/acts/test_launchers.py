@@ -78,6 +78,17 @@ async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting,
     assert all(still_lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
 
+async def test_agent_that_ends_between_two_kills_sends_no_further_signal(start_job, acting, end_acts_after, tmp_path):
+    job = start_job(ranks=2, STUBBORN="1")
+    async with acting() as client:
+        request = await request_for(client, END_JOB, grace_seconds=1.0)
+        end_acts_after("result", client.agent._acts)
+        assert (await ask_for(client, request)).result == ACTED
+        assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
+    assert events(tmp_path) == ["announced", "done", "signal", "result", "interrupted"]
+    assert all(still_lives(pid) for pid in job.pids.values())
+
+
 async def test_crash_loop_is_ended_while_no_rank_has_a_box(start_job, acting):
     without_box = r"os.write(1, f'rank 1 {os.getpid()}\n'.encode()); time.sleep(120)"
     only_rank_0_has_a_box = RANK.replace("assert", f"if os.environ['RANK'] == '1': {without_box}\nassert")

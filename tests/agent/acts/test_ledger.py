@@ -1,22 +1,13 @@
 """Tests of the ledger of acts: what the next agent knows, and what does not count."""
 
+from types import SimpleNamespace
+
 import pytest
 
 from zmon.agent.acts import ledger as ledger_module
-from zmon.agent.acts.ledger import (
-    ANNOUNCED,
-    DONE,
-    FILE,
-    FINISHED,
-    INTERRUPTED,
-    REFUSED,
-    SIGNAL,
-    WITHDRAWN,
-    ActEntry,
-    ActLedger,
-)
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, FINISHED, INTERRUPTED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
 from zmon.errors import UsageError
-from zmon.schema.act import END_JOB, KILL_CULPRIT
+from zmon.schema.act import END_JOB, KILL_CULPRIT, REFUSED
 
 
 def entry(event, key="rank aa", act=KILL_CULPRIT):
@@ -25,17 +16,10 @@ def entry(event, key="rank aa", act=KILL_CULPRIT):
     )  # fmt: skip
 
 
-class Clocks:
-    """A wall clock and a monotonic clock that a test sets."""
-
-    def __init__(self):
-        self.wall = 1000.0
-        self.monotonic = 50.0
-
-
 @pytest.fixture
 def clocks():
-    return Clocks()
+    """A wall clock and a monotonic clock that a test sets."""
+    return SimpleNamespace(wall=1000.0, monotonic=50.0)
 
 
 @pytest.fixture

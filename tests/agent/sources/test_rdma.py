@@ -110,7 +110,7 @@ SHOWN = {  # driver and files of a port → fields of its sample; `some_errors`:
 def test_sample_of_a_port_has_the_values_of_its_files(fake_sys, source, driver, files, fields):
     fake_sys.rdma("dev", CARD, driver, **files)
     port = read_single_port(source)
-    shown = {name: getattr(port, name, None) for name in fields}
+    shown = {name: getattr(port, name) for name in fields if name != "some_errors"}
     if "some_errors" in fields:
         shown["some_errors"] = {name: port.errors.get(name) for name in fields["some_errors"]}
     assert shown == fields

@@ -18,20 +18,19 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
-from signal import SIGKILL, SIGTERM, Signals
+from signal import SIGKILL, SIGTERM
 from typing import Any, TypeVar
 
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
-from zmon.agent.acts.ledger import ANNOUNCED, DONE, REFUSED, WITHDRAWN, Act, ActEntry, ActLedger
+from zmon.agent.acts.ledger import ANNOUNCED, DONE, WITHDRAWN, Act, ActLedger, ActRecord
 from zmon.agent.acts.processes import END_SECONDS, STOPPED, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget, find_target, living_ranks
 from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
 from zmon.errors import Unreachable, UsageError
 from zmon.format import plain
-from zmon.schema import act as words
-from zmon.schema.act import AGENT_ACTS, JOB_SECONDS, KILL_CULPRIT, STOP_RESTARTS, ActAnswer, ActRequest
+from zmon.schema.act import ACTED, AGENT_ACTS, JOB_SECONDS, KILL_CULPRIT, REFUSED, STOP_RESTARTS, ActAnswer, ActRequest
 from zmon.schema.api.endpoint import Role
 from zmon.web.asker import Asker
 from zmon.web.responses import Refusal
@@ -42,10 +41,8 @@ log = logging.getLogger("zmon.acts")
 T = TypeVar("T")
 HOST_SECONDS, MAX_ACTS_OF_HOST = 3600.0, 4  # a host with more acts within an hour has a fault that no kill heals
 _MIN_GRACE_SECONDS, _MAX_GRACE_SECONDS = 1.0, 60.0  # torchrun needs seconds to end its ranks
-_MAX_LINE = 300  # letters of the hub's reason
 _NOT_ALLOWED = "the agent runs without --allow-actions"
 AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans them; raises Unreachable and TimeoutError
-_MakeEntry = Callable[[str, str], ActEntry]  # of an event and a line, for one request
 
 
 def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
@@ -75,14 +72,13 @@ class Acts:
         self._one_at_a_time = threading.Lock()  # a request whose client has left still holds it
         self._turns = WorkQueue()
         self._closing = threading.Event()
-        self.counts: Counter[tuple[str, str]] = Counter(
-            dict.fromkeys(((act, result) for act in AGENT_ACTS for result in (words.ACTED, words.REFUSED)), 0)
-        )  # answers by act and result, without repeated ones
+        # Answers by act and result, without repeated ones.
+        self.counts = Counter({(act, result): 0 for act in AGENT_ACTS for result in (ACTED, REFUSED)})
 
     async def answer(self, request: ActRequest) -> ActAnswer:
         """Decide, and act if the decision is to do so."""
         if not self._allowed:
-            return self._act_answer(words.REFUSED, _NOT_ALLOWED)
+            return self._act_answer(REFUSED, _NOT_ALLOWED)
         async with self._turns.turn():
             return await asyncio.to_thread(self._decide, request)
 
@@ -108,6 +104,7 @@ class Acts:
             self._ledger = None
 
     def _decide(self, request: ActRequest) -> ActAnswer:
+        """Decide and act, or refuse; count and log the answer. Called in a thread."""
         with self._one_at_a_time:
             try:
                 answer = self._answer_and_act(request)
@@ -136,11 +133,11 @@ class Acts:
             process = self._open_rank(request, rank) if is_kill else self._open_launcher(request, rank)
             cleanup.enter_context(process)
             self._check_limits(ledger, rank.job, request.intent)
-            entry = partial(self._entry, request, key=key, job=rank.job)
-            answer = self._end(ledger, request, entry, process)
+            record = ActRecord(ledger, request, key, rank.job)
+            answer = self._end(record, process)
             if not is_kill:
                 cleanup.pop_all()  # the thread of the termination closes the process
-                self._start_termination(ledger, request, rank, entry, process)
+                self._start_termination(record, rank, process)
         return answer
 
     def _open_ledger(self) -> ActLedger:
@@ -157,20 +154,25 @@ class Acts:
         return self._ledger
 
     def _check_stops(self, act: str) -> None:
+        """Raise Refused if the agent ends, or if a person or a breaker has stopped this act or all acts."""
+        if self._closing.is_set():
+            raise Refused("the agent ends")
         assert self._data_dir is not None  # the ledger is in this folder
         if self._unwritten_stop is not None:
             self._stop(self._unwritten_stop)
-        present = stops(self._data_dir)
-        if (first := present.get(ALL) or present.get(act)) is not None:
-            raise Refused(f"acts are stopped by {plain(first.by)}: {plain(first.reason)}. See zmon act reset")
+        by_name = stops(self._data_dir)
+        if (present := by_name.get(ALL) or by_name.get(act)) is not None:
+            raise Refused(f"acts are stopped by {plain(present.by)}: {plain(present.reason)}. See zmon act reset")
 
     def _check_limits(self, ledger: ActLedger, job: str, intent: str) -> None:
         """Raise Refused beyond a limit. One intent may be about several ranks of a job."""
         recent = (act.announced for act in ledger.within(JOB_SECONDS))
         if any(announced.job == job and announced.intent != intent for announced in recent):
             raise Refused(f"{job} had an act already: one in {JOB_SECONDS / 60:g} minutes")
-        if (number := len(ledger.within(HOST_SECONDS))) >= MAX_ACTS_OF_HOST:
-            self._stop(f"{number} acts on {self._host} within an hour, and one more was asked for: a person must look")
+        if (num_acts := len(ledger.within(HOST_SECONDS))) >= MAX_ACTS_OF_HOST:
+            self._stop(
+                f"{num_acts} acts on {self._host} within an hour, and one more was asked for: a person must look"
+            )
 
     def _stop(self, reason: str) -> None:
         """Stop all acts. Raises Refused."""
@@ -197,6 +199,7 @@ class Acts:
         return rank
 
     def _open_rank(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        """Return the process of a rank, opened and checked. Raises Refused."""
         held = hold_rank(rank, lambda: self._target(request))
         try:
             if suspended := [pid for pid, stat in held.ancestors() if stat.state == STOPPED]:
@@ -208,6 +211,7 @@ class Acts:
         return held
 
     def _open_launcher(self, request: ActRequest, rank: RankTarget) -> HeldProcess:
+        """Return the process of the launcher of a rank, opened and checked. Raises Refused."""
         if request.act == STOP_RESTARTS and not rank.max_restarts:
             raise Refused(f"the launcher of rank {rank.rank} of {rank.job} does not restart ranks")
         return hold_launcher(rank, self._living(rank))
@@ -215,79 +219,55 @@ class Acts:
     def _living(self, rank: RankTarget) -> list[RankTarget]:
         return self._ask(partial(living_ranks, owner=rank.owner, launcher=rank.launcher))
 
-    def _end(self, ledger: ActLedger, request: ActRequest, entry: _MakeEntry, process: HeldProcess) -> ActAnswer:
+    def _end(self, record: ActRecord, process: HeldProcess) -> ActAnswer:
         """Announce the act, send the signal, and write the result. Raises Refused."""
-        number = SIGKILL if request.act == KILL_CULPRIT else SIGTERM
-        what = f"{Signals(number).name} to process {process.pid}, {process.what}"
+        act = record.request.act
+        signal = SIGKILL if act == KILL_CULPRIT else SIGTERM
+        what = f"{signal.name} to process {process.pid}, {process.what}"
         try:
-            ledger.write(entry(ANNOUNCED, what))
+            record.write(ANNOUNCED, what)
         except OSError as error:
             raise Refused(f"nothing is done without its audit, which cannot be written: {error.strerror}") from error
         try:
-            self._check_stops(request.act)  # again, because the write to the disk may have taken a while
-            process.send(number)
+            self._check_stops(act)  # again, because the write to the disk may have taken a while
+            process.send(signal)
         except Refused as refusal:
-            self._note(ledger, entry(WITHDRAWN, f"{what}: not sent: {refusal}"))
+            record.note(WITHDRAWN, f"{what}: not sent: {refusal}")
             raise
-        if request.act == KILL_CULPRIT:
+        if act == KILL_CULPRIT:
             ended = process.ended(END_SECONDS)
             line = f"{what}: {'it has ended' if ended else f'it has not ended after {END_SECONDS:g} s'}"
         else:
-            line = f"{what}: sent; SIGKILL follows in {_grace(request):g} s to what still lives"
-        done = entry(DONE, line)
-        self._note(ledger, done)
-        return self._act_answer(words.ACTED, line, done.time)
+            line = f"{what}: sent; SIGKILL follows in {_grace(record.request):g} s to what still lives"
+        return self._act_answer(ACTED, line, record.note(DONE, line).time)
 
-    def _start_termination(
-        self, ledger: ActLedger, request: ActRequest, rank: RankTarget, entry: _MakeEntry, process: HeldProcess
-    ) -> None:
+    def _start_termination(self, record: ActRecord, rank: RankTarget, process: HeldProcess) -> None:
         """Begin what follows the SIGTERM of a launcher, in a thread of its own."""
         termination = Termination(
-            process,
-            _grace(request),
-            partial(self._living, rank),
-            partial(self._check_stops, request.act),
-            lambda event, line: ledger.write(entry(event, line)),
-            self._closing,
+            launcher=process,
+            grace_seconds=_grace(record.request),
+            living=partial(self._living, rank),
+            check_stops=partial(self._check_stops, record.request.act),
+            record=record,
+            closing=self._closing,
         )
         threading.Thread(target=termination.run, daemon=True, name="zmon-act").start()
 
-    def _entry(self, request: ActRequest, event: str, line: str, key: str = "", job: str = "") -> ActEntry:
-        return ActEntry(
-            time=time.time(),
-            event=event,
-            act=request.act,
-            rank=request.rank,
-            run_uid=request.run_uid,
-            intent=request.intent,
-            reason=request.reason[:_MAX_LINE],
-            line=line,
-            key=key,
-            job=job or request.job_id,
-        )
-
-    def _note(self, ledger: ActLedger, entry: ActEntry) -> None:
-        """Write an entry about an act that is done. Without the entry, the next agent marks the act as interrupted."""
-        try:
-            ledger.write(entry)
-        except OSError as error:
-            log.error("cannot write to the ledger of acts: %s: %s", entry.line, error.strerror)
-
     def _refuse(self, request: ActRequest, reason: str) -> ActAnswer:
         if self._ledger is not None:
-            self._note(self._ledger, self._entry(request, REFUSED, reason))
-        return self._act_answer(words.REFUSED, reason)
+            ActRecord(self._ledger, request).note(REFUSED, reason)
+        return self._act_answer(REFUSED, reason)
 
     def _repeat(self, earlier: Act) -> ActAnswer:
         if (outcome := earlier.outcome) is not None:
-            return self._act_answer(words.ACTED, outcome.line, outcome.time, repeated=True)
+            return self._act_answer(ACTED, outcome.line, outcome.time, repeated=True)
         reason = f"an earlier request was interrupted after its audit ({earlier.announced.line}): look by hand"
-        return self._act_answer(words.REFUSED, reason, earlier.announced.time, repeated=True)
+        return self._act_answer(REFUSED, reason, earlier.announced.time, repeated=True)
 
-    def _act_answer(self, result: str, reason: str, at: float | None = None, repeated: bool = False) -> ActAnswer:
-        """Return an answer. `at`: when it was decided, by the ledger; None: now."""
-        at = time.time() if at is None else at
-        return ActAnswer(result=result, reason=plain(reason), host=self._host, time=at, repeated=repeated)
+    def _act_answer(self, result: str, reason: str, decided: float | None = None, repeated: bool = False) -> ActAnswer:
+        """Return an answer. `decided`: the time of the decision in the ledger; None: now."""
+        decided = time.time() if decided is None else decided
+        return ActAnswer(result=result, reason=plain(reason), host=self._host, time=decided, repeated=repeated)
 
 
 def _grace(request: ActRequest) -> float:

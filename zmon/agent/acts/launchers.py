@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, healer_in
+from zmon.agent.acts.processes import PROC, STOPPED, Facts, HeldProcess, Refused, check_environment
 from zmon.agent.acts.target import RankTarget
 from zmon.agent.sources.reading import text_of
 from zmon.process import children
@@ -53,6 +53,7 @@ def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProce
 
 
 def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) -> None:
+    """Raise Refused unless the process is the launcher of the target, its owner's, and the job has no other healer."""
     facts = held.facts()
     uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
     if facts.stat.start_ticks == target.launcher.start_ticks and target.owner not in uids:
@@ -71,8 +72,8 @@ def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) 
     for rank in below:
         with HeldProcess(rank.holder or 0, f"rank {rank.rank}") as process:
             process.check_healer()
-    if name := next(filter(None, map(healer_in, environments)), None):
-        raise Refused(f"{name} heals this job: zmon only observes it")
+    for environment in environments:
+        check_environment(environment)
 
 
 def _is_proved(target: RankTarget, num_ranks_below: int, environments: Sequence[bytes]) -> bool:
@@ -83,6 +84,7 @@ def _is_proved(target: RankTarget, num_ranks_below: int, environments: Sequence[
 
 
 def _check_kind(held: HeldProcess, facts: Facts, target: RankTarget) -> None:
+    """Raise Refused if the process is of a kind on which more than the job may depend, such as a shell."""
     try:
         program = (PROC / str(held.pid) / "exe").readlink().name
     except OSError as error:

@@ -18,17 +18,18 @@ from pathlib import Path
 
 import msgspec
 
-from zmon.schema.act import KILL_CULPRIT
+from zmon.schema.act import KILL_CULPRIT, REFUSED, ActRequest
 from zmon.steplog.files import append_line, lock_directory, replace_file
 
 log = logging.getLogger("zmon.acts")
 
 FILE, LOCK = "acts.jsonl", "acts.lock"
-# Events. A refusal did nothing. An act is announced, and then done or withdrawn. Ending a launcher has further signals:
-# each signal is announced, and its result is written, until the launcher is finished, or until the agent ended.
-REFUSED, ANNOUNCED, DONE, WITHDRAWN = "refused", "announced", "done", "withdrawn"
+# Events, beside REFUSED, after which nothing is done. An act is announced, and then done or withdrawn. The end of a
+# launcher takes more signals: each is announced, and its result written, until it is finished or the agent ends.
+ANNOUNCED, DONE, WITHDRAWN = "announced", "done", "withdrawn"
 SIGNAL, RESULT, FINISHED, INTERRUPTED = "signal", "result", "finished", "interrupted"
 ROTATE_BYTES = 4 << 20  # size at which a new file begins, so that the agent reads it quickly at its start
+_MAX_REASON = 300  # characters of the hub's reason
 _MAX_ACTS = 1000  # acts that a new file takes over; ten days of acts at four an hour
 
 
@@ -144,6 +145,44 @@ class ActLedger:
         lines = (msgspec.json.encode(entry) + b"\n" for _, act in newest for entry in act.entries)
         self._rotate_at = max(ROTATE_BYTES, 2 * replace_file(self._path, lines))
         self._acts = dict(newest)
+
+
+@dataclass(frozen=True)
+class ActRecord:
+    """One request to the agent, and its entries in the ledger."""
+
+    ledger: ActLedger
+    request: ActRequest
+    key: str = ""  # as in `ActEntry`
+    job: str = ""  # as in `ActEntry`; "": only the id of the job is known
+
+    def write(self, event: str, line: str) -> None:
+        """Append an entry, and sync it to the disk. Raises OSError, and then the entry does not count."""
+        self.ledger.write(self._entry(event, line))
+
+    def note(self, event: str, line: str) -> ActEntry:
+        """Append an entry about what is already done, or log it; the next agent then marks the act as interrupted."""
+        entry = self._entry(event, line)
+        try:
+            self.ledger.write(entry)
+        except OSError as error:
+            log.error("cannot write to the ledger of acts: %s: %s", line, error.strerror)
+        return entry
+
+    def _entry(self, event: str, line: str) -> ActEntry:
+        request = self.request
+        return ActEntry(
+            time=time.time(),
+            event=event,
+            act=request.act,
+            rank=request.rank,
+            run_uid=request.run_uid,
+            intent=request.intent,
+            reason=request.reason[:_MAX_REASON],
+            line=line,
+            key=self.key,
+            job=self.job or request.job_id,
+        )
 
 
 def _read(path: Path) -> Iterator[ActEntry]:

@@ -34,7 +34,7 @@ _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?
 # torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and launcher.py), dlrover
 # 0.6.1 (its constants and its elastic_run) and horovod 0.28.1 (runner/gloo_run.py). The in-process restart of
 # nvidia-resiliency-ext sets no variable, and is not noticed.
-_HEALERS: Mapping[bytes, str] = {  # by the beginning of the name of a variable
+_HEALERS: Mapping[bytes, str] = {  # by the first bytes of a variable, `NAME=value`
     b"TORCHFT_": "torchft",  # TORCHFT_LIGHTHOUSE, which its manager needs, and its timeouts
     b"FT_LAUNCHER_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
     b"FT_RANK_MONITOR_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
@@ -164,8 +164,7 @@ class HeldProcess:
             ) from error
         if not environ or self._watch.ended():
             raise Refused(f"it is not known whether the job has another healer: process {self.pid} has no environment")
-        if name := healer_in(environ):
-            raise Refused(f"{name} heals this job: zmon only observes it")
+        check_environment(environ)
 
     def send(self, number: int) -> None:
         """Send a signal. Raises Refused if the process has ended, or if the agent may not send it."""
@@ -179,13 +178,12 @@ class HeldProcess:
         return _ancestors(self.pid, self._proc)
 
 
-def healer_in(environ: bytes) -> str | None:
-    """Return the healer whose variables are in the content of /proc/<pid>/environ, or None."""
+def check_environment(environ: bytes) -> None:
+    """Raise Refused if the content of /proc/<pid>/environ has a variable of another healer."""
     for variable in environ.split(b"\0"):
         for start, name in _HEALERS.items():
             if variable.startswith(start):
-                return name
-    return None
+                raise Refused(f"{name} heals this job: zmon only observes it")
 
 
 def protected_pids(proc: Path = PROC) -> frozenset[int]:

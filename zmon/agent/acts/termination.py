@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from signal import SIGKILL
 
-from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL
+from zmon.agent.acts.ledger import FINISHED, INTERRUPTED, RESULT, SIGNAL, ActRecord
 from zmon.agent.acts.processes import END_SECONDS, HeldProcess, Refused, hold_rank
 from zmon.agent.acts.target import RankTarget
 
@@ -29,8 +29,8 @@ class Termination:
     launcher: HeldProcess
     grace_seconds: float
     living: Callable[[], list[RankTarget]]  # the ranks that name this launcher and live; raises Refused
-    check_stops: Callable[[], None]  # raises Refused if a person or a breaker has stopped acts
-    write: Callable[[str, str], None]  # event and line into the ledger; raises OSError
+    check_stops: Callable[[], None]  # raises Refused if the agent ends, or a person or a breaker has stopped acts
+    record: ActRecord
     closing: threading.Event  # the agent ends
 
     def run(self) -> None:
@@ -39,15 +39,13 @@ class Termination:
             try:
                 self._wait()
                 if self.closing.is_set():
-                    self.write(
-                        INTERRUPTED, "the agent ends: look by hand whether the launcher and its ranks have ended"
-                    )
-                    return
+                    raise Refused("the agent ends: look by hand whether the launcher and its ranks have ended")
                 lines = [self._kill(self.launcher)] if not self.launcher.ended() else []
                 lines += [self._kill_rank(rank) for rank in self.living()]
-                self.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
+                self.record.write(FINISHED, "; ".join(lines) or "the launcher and its ranks ended after SIGTERM")
             except Refused as refusal:
-                self._write_last(FINISHED, f"no further signal is sent: {refusal}")
+                event = INTERRUPTED if self.closing.is_set() else FINISHED
+                self.record.note(event, f"no further signal is sent: {refusal}")
             except OSError as error:
                 log.error("cannot write to the ledger of acts, no further signal is sent: %s", error.strerror)
 
@@ -63,30 +61,25 @@ class Termination:
         def refreshed() -> RankTarget:
             return next((alive for alive in self.living() if alive.run_uid == rank.run_uid), rank._replace(holder=None))
 
+        self.check_stops()  # before the boxes are asked, which an agent that ends no longer reads
         try:
-            with hold_rank(rank, refreshed) as held:
-                return self._kill(held)
+            held = hold_rank(rank, refreshed)
         except Refused as refusal:
             line = f"rank {rank.rank}: {refusal}"
-            self.write(RESULT, line)
+            self.record.write(RESULT, line)
             return line
+        with held:
+            return self._kill(held)
 
     def _kill(self, process: HeldProcess) -> str:
-        """Announce SIGKILL, send it, and write the result; return the result. Raises Refused if acts are stopped."""
+        """Announce SIGKILL, send it, and write the result; return the result. Raises Refused as `check_stops` does."""
         self.check_stops()
         what = f"SIGKILL to process {process.pid}, {process.what}"
-        self.write(SIGNAL, what)
+        self.record.write(SIGNAL, what)
         try:
             process.send(SIGKILL)
             line = f"{what}: {'it has ended' if process.ended(END_SECONDS) else 'it has not ended yet'}"
         except Refused as refusal:
             line = f"{what}: {refusal}"
-        self.write(RESULT, line)
+        self.record.write(RESULT, line)
         return line
-
-    def _write_last(self, event: str, line: str) -> None:
-        """Write the last line into the ledger, or else into the log."""
-        try:
-            self.write(event, line)
-        except OSError as error:
-            log.error("cannot write to the ledger of acts: %s: %s", line, error.strerror)
