@@ -4,8 +4,8 @@
 
 The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
 and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
-`acts` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no acts`
-have one fault of each kind, and a recovery counts no more than the cap. In the arms `… shared store` all launches use
+`acts…` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no-acts…`
+have one fault of each kind, and a recovery counts no more than the cap. In the arms `…-shared-store` all launches use
 the same store of torchrun, so a new rank may read the address of a dead rank. A run of all arms takes three times the
 faults × the seconds between them, and twice the cap.
 """
@@ -26,8 +26,6 @@ from bench.rows import load_line, parser_of
 from lab.drills.session import open_stage
 from zmon.errors import ZmonError
 
-SHARED = "shared store"
-
 
 def arms(faults: int) -> tuple[Arm, ...]:
     """Return all arms, in the order in which they are run; an arm with all faults has this number of them."""
@@ -36,9 +34,9 @@ def arms(faults: int) -> tuple[Arm, ...]:
     return (
         Arm(CALM, kinds=(), acts=False),
         Arm("acts", in_turns, acts=True),
-        Arm(f"acts, {SHARED}", in_turns, acts=True, own_store=False),
-        Arm("no acts", once, acts=False),
-        Arm(f"no acts, {SHARED}", once, acts=False, own_store=False),
+        Arm("acts-shared-store", in_turns, acts=True, own_store=False),
+        Arm("no-acts", once, acts=False),
+        Arm("no-acts-shared-store", once, acts=False, own_store=False),
     )
 
 
@@ -62,9 +60,8 @@ def main() -> int:
         policy.write_text(POLICY)
         for arm in (arm for arm in arms(sizes.faults) if arm.name in options.arms):
             num_steps = next((run.num_steps for run in runs if run.name == CALM), None)
-            folder = Path(name) / arm.name.replace(" ", "-")
             try:
-                with open_stage("host", folder, policy if arm.acts else None) as stage:
+                with open_stage("host", Path(name) / arm.name, policy if arm.acts else None) as stage:
                     runs.append(run_arm(arm, sizes, stage, num_steps))
             except ZmonError as error:
                 print(f"{arm.name}: {error}", file=sys.stderr)

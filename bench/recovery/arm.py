@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.1
 class Arm(msgspec.Struct, frozen=True):
     """One way to run the training under faults."""
 
-    name: str
+    name: str  # also of its folder and, after `recovery-`, the id of its job
     kinds: tuple[str, ...]  # of its faults, in order
     acts: bool  # zmon acts
     own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
@@ -62,7 +62,7 @@ def run_arm(arm: Arm, sizes: Sizes, stage: Stage, num_steps: int | None) -> ArmR
 
 
 def _start(arm: Arm, sizes: Sizes, stage: Stage) -> Launched:
-    spec = JobSpec(f"recovery-{arm.name.replace(' ', '-')}", "trainer", sizes.ranks, sizes.step_seconds)
+    spec = JobSpec(f"recovery-{arm.name}", "trainer", sizes.ranks, sizes.step_seconds)
     folder = stage.folder / "jobs" / spec.job_id
     folder.mkdir(parents=True)
     command = [

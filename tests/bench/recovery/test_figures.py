@@ -14,7 +14,7 @@ KILLED = Recovery("killed", 0, 900, 9.0, 600.0, 1, {"relaunch": 1.0, "regained":
 LOST = replace(FROZEN, lost_seconds=None, num_launches=0, moments={"finding": 0.6})
 NO_FAULTS = ArmRun(CALM, 7200, 1800.0, 0.25, (), 0.5)
 ACTS = ArmRun("acts", 7200, 1863.0, 0.25, (FROZEN, KILLED) * 3, 0.5)
-NO_ACTS = ArmRun("no acts", 7200, None, 0.25, (KILLED, LOST), 0.5)
+NO_ACTS = ArmRun("no-acts", 7200, None, 0.25, (KILLED, LOST), 0.5)
 
 
 def test_ratio_has_the_interval_of_student_over_the_faults():
@@ -41,8 +41,8 @@ def test_table_has_the_measured_ratio_and_the_one_at_five_minutes():
 
 
 def test_arm_whose_rank_stays_frozen_has_a_lower_bound():
-    line = next(line for line in lines([NO_FAULTS, NO_ACTS], 300.0) if line.startswith("| no acts"))
-    assert line == "| no acts | 2 | 300 s | 7,200 | ≥ 60.45 (computed) |  | ≥ 304.5 s | ≥ 2.015 (overlapping) |"
+    line = next(line for line in lines([NO_FAULTS, NO_ACTS], 300.0) if line.startswith("| no-acts"))
+    assert line == "| no-acts | 2 | 300 s | 7,200 | ≥ 60.45 (computed) |  | ≥ 304.5 s | ≥ 2.015 (overlapping) |"
 
 
 def test_other_number_of_steps_is_not_compared():
