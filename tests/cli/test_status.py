@@ -102,7 +102,8 @@ def test_status_of_job_as_json_has_its_plan(command, hub):
 
 
 def test_status_of_job_without_plan_reports_missing_plan(command, hub):
-    hub.answers["/api/v1/jobs/job/plan"] = PlanTable("job", (), None)
+    rows = [{**row, "tables": [], "num_tables": None, "planned": None} for row in PLAN["ranks"]]
+    hub.answers["/api/v1/jobs/job/plan"] = {**PLAN, "ranks": rows, "totals": None}
     code, out, _ = command("status", "--job", "job", "--hub", hub.url)
     assert code == 0
     assert "no plan: the trainer has not called zmon.plan()" in out
