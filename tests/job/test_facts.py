@@ -6,40 +6,46 @@ from tests.build import agent_status, killed, raised, rank_state, snapshot, term
 from zmon.job.facts import Earliest, FactKind, before, began_to_end, ended, facts_of, launcher_lead
 
 
-def at(rank, ago, host="node-a", observed="stamped"):
-    """Return the begin of the end of a rank that stamped its last words, or that an agent saw dead."""
-    return began_to_end((raised if observed == "stamped" else killed)(rank, ago, host=host))
+def stamped_end(rank, ago, host="node-a"):
+    """Return the fact that a rank left its last words so many seconds ago, by its own stamp."""
+    return began_to_end(raised(rank, ago, host=host))
 
 
-ORDERS = {
-    "stamped on one host: exact": (at(0, 1.001), at(1, 1.0), True),
-    "stamped at the same time": (at(0, 1.0), at(1, 1.0), None),
-    "on two hosts, within the travel of a report": (at(0, 1.01), at(1, 1.0, "node-b"), None),
-    "on two hosts, further apart": (at(0, 1.03), at(1, 1.0, "node-b"), True),
-    "the second may have ended one look earlier": (at(0, 1.29), at(1, 1.0, observed="seen"), None),
-    "the first ended more than a look earlier": (at(0, 1.31), at(1, 1.0, observed="seen"), True),
-    "the first was dead when it was seen": (at(0, 1.01, observed="seen"), at(1, 1.0), True),
-    "both were seen, within one look": (at(0, 1.29, observed="seen"), at(1, 1.0, observed="seen"), None),
-    "both were seen, further apart": (at(0, 1.31, observed="seen"), at(1, 1.0, observed="seen"), True),
+def seen_end(rank, ago):
+    """Return the fact that an agent saw a rank dead so many seconds ago."""
+    return began_to_end(killed(rank, ago))
+
+
+ORDERS = {  # LOOK_SECONDS is 0.3, ALIGNED_SECONDS is 0.02
+    "stamped on one host: exact": (stamped_end(0, 1.001), stamped_end(1, 1.0), True),
+    "stamped at the same time": (stamped_end(0, 1.0), stamped_end(1, 1.0), None),
+    "on two hosts, within the travel of a report": (stamped_end(0, 1.01), stamped_end(1, 1.0, "node-b"), None),
+    "on two hosts, further apart": (stamped_end(0, 1.03), stamped_end(1, 1.0, "node-b"), True),
+    "the second may have ended one look earlier": (stamped_end(0, 1.29), seen_end(1, 1.0), None),
+    "the first ended more than a look earlier": (stamped_end(0, 1.31), seen_end(1, 1.0), True),
+    "the first was dead when it was seen": (seen_end(0, 1.01), stamped_end(1, 1.0), True),
+    "both were seen, within one look": (seen_end(0, 1.29), seen_end(1, 1.0), None),
+    "both were seen, further apart": (seen_end(0, 1.31), seen_end(1, 1.0), True),
 }
 
 
 @pytest.mark.parametrize(("first", "second", "expected"), ORDERS.values(), ids=ORDERS)
-def test_order_is_certain_only_as_far_as_the_times_are(first, second, expected):
+def test_two_facts_have_an_order_only_if_their_times_cannot_overlap(first, second, expected):
     assert before(first, second) is expected
-    assert before(second, first) is (expected and False)
+    assert before(second, first) is (False if expected else None)
 
 
-def test_facts_that_one_cause_may_show_in_turn_have_no_order():
-    assert before(at(0, 1.05), at(1, 1.0), spread=0.1) is None
+@pytest.mark.parametrize(("spread", "expected"), [(0.04, True), (0.1, None)])
+def test_facts_within_the_spread_of_one_cause_have_no_order(spread, expected):
+    assert before(stamped_end(0, 1.05), stamped_end(1, 1.0), spread) is expected
 
 
 @pytest.mark.parametrize("host", ["node-a", "node-b", "node-c"])
 @pytest.mark.parametrize("ago", [0.9, 0.99, 1.0, 1.01, 2.0])
-def test_earliest_of_many_says_what_a_comparison_with_each_of_them_says(host, ago):
-    facts = [at(0, 1.0), at(1, 0.95, "node-b"), at(2, 1.02, observed="seen"), at(3, 0.91, "node-b")]
-    fact = at(4, ago, host)
-    assert Earliest(facts).precedes(fact) is any(before(each, fact) is True for each in facts)
+def test_earliest_precedes_a_fact_if_any_of_its_facts_does(host, ago):
+    facts = [stamped_end(0, 1.0), stamped_end(1, 0.95, "node-b"), seen_end(2, 1.02), stamped_end(3, 0.91, "node-b")]
+    fact = stamped_end(4, ago, host)
+    assert Earliest(facts).precedes(fact) is any(before(other, fact) is True for other in facts)
     assert not Earliest([]).precedes(fact)
 
 
@@ -62,17 +68,17 @@ def test_living_rank_ends_with_its_last_words_or_else_when_it_began_to_leave():
 
 
 @pytest.mark.parametrize(
-    ("launcher", "lead"),
+    ("launcher_gone", "lead"),
     [
         pytest.param(None, None, id="it lives"),
-        pytest.param(1.1, 0.1, id="one look earlier"),
-        pytest.param(0.8, -0.2, id="a moment later"),
-        pytest.param(0.6, None, id="long after"),
-        pytest.param(62.0, None, id="long before"),
+        pytest.param(1.1, 0.1, id="0.1 s before the rank"),
+        pytest.param(0.8, -0.2, id="0.2 s after the rank"),
+        pytest.param(0.6, None, id="0.4 s after the rank is too late"),
+        pytest.param(62.0, None, id="61 s before the rank is too early"),
     ],
 )
-def test_launcher_has_to_do_with_the_end_only_within_a_time(launcher, lead):
-    state = killed(0, 1.0, launcher_gone_seconds=launcher)
+def test_launcher_has_a_lead_only_if_it_ended_near_the_rank(launcher_gone, lead):
+    state = killed(0, 1.0, launcher_gone_seconds=launcher_gone)
     assert launcher_lead(state) == (lead if lead is None else pytest.approx(lead))
 
 
@@ -80,7 +86,7 @@ def test_launcher_of_a_living_rank_leads_by_its_own_age():
     assert launcher_lead(rank_state(0, launcher_gone_seconds=0.5)) == 0.5
 
 
-def test_every_kind_of_fact_is_known():
+def test_facts_of_a_job_have_every_kind():
     ranks = (
         raised(0),
         terminated(1, launcher_gone_seconds=0.5),
@@ -88,10 +94,17 @@ def test_every_kind_of_fact_is_known():
         raised(3, last_words=words("exception", "torch.distributed.DistNetworkError")),
         killed(4, last_words=words("exit")),
     )
+    job = snapshot(*ranks, agents=(agent_status("node-b", 9.0),), unwatched=(rank_state(5, host="node-b"),))
+    assert {fact.kind for fact in facts_of(job, ranks)} == set(FactKind)
+
+
+def test_silent_agent_without_a_rank_of_the_job_gives_no_fact():
     silent = (agent_status("node-b", 9.0), agent_status("node-c", 9.0))
-    job = snapshot(*ranks, agents=silent, unwatched=(rank_state(5, host="node-b"),))
-    all_facts = [*facts_of(job, ranks)]
-    facts = {fact.kind: fact for fact in all_facts}
-    assert facts.keys() == set(FactKind)
-    assert [fact.host for fact in all_facts if fact.kind is FactKind.SILENT] == ["node-b"]  # node-c has no rank
-    assert facts[FactKind.SUSPENDED].latest == -40.0  # when the suspension began at the latest
+    job = snapshot(agents=silent, unwatched=(rank_state(5, host="node-b"),))
+    assert [(fact.kind, fact.host) for fact in facts_of(job, ())] == [(FactKind.SILENT, "node-b")]
+
+
+def test_suspension_began_after_the_last_progress_and_at_the_latest_its_length_ago():
+    state = rank_state(0, state_seconds=45.0, unobserved_seconds=40.0)
+    (fact,) = facts_of(snapshot(state), [state])
+    assert (fact.kind, fact.earliest, fact.latest) == (FactKind.SUSPENDED, -45.0, -40.0)

@@ -1,4 +1,4 @@
-"""Tests of agents that DNS names."""
+"""Tests of the discovery of agents by DNS."""
 
 import asyncio
 import re
@@ -50,7 +50,7 @@ def name_server(monkeypatch):
 
 def find(source):
     """Return the URLs of the agents that the source finds."""
-    return asyncio.run(source.find(None))
+    return asyncio.run(source.find(None))  # DNS needs no HTTP session
 
 
 def test_records_of_a_service_are_the_agents(name_server):
@@ -68,6 +68,7 @@ def test_service_that_does_not_exist_is_refused_with_one_line(name_server):
 
 def test_every_address_of_a_name_is_an_agent(monkeypatch):
     async def addresses(self, host, port, **_):
+        assert (host, port) == ("zmon-agent", 9780)
         return [
             (socket.AF_INET, 1, 6, "", ("10.0.0.2", port)),
             (socket.AF_INET6, 1, 6, "", ("fd00::1", port, 0, 0)),
@@ -85,7 +86,7 @@ def test_real_name_is_resolved():
 
 
 @pytest.mark.parametrize("name", ["zmon.invalid", "node..example.org", f"{'a' * 64}.example.org"])
-def test_name_that_does_not_exist_is_refused_with_one_line(name):
+def test_name_that_does_not_exist_or_is_invalid_is_refused_with_one_line(name):
     with pytest.raises(ZmonError, match=re.escape(f"cannot resolve {name}")) as refused:
         find(DnsTargets(name, 9780, "http"))
     assert "\n" not in str(refused.value)
