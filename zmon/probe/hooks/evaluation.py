@@ -15,8 +15,9 @@ teacher has one in each step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import nn
@@ -37,17 +38,9 @@ _awaited = TRAIN  # the activity that the hooks wait for
 # Training has at most a handful of calls in eval mode before each backward pass. An evaluation with fewer calls is
 # missed; it takes no longer than a few steps.
 _MANY_CALLS = 8
+_calls: Counter[int] = Counter()  # in eval mode with gradients, since the last backward pass; by id of the model
+_progress = (0, 0)  # at the last of these calls: the step, and its backward passes
 _depth = 0  # of calls of Module.train, which calls itself for each submodule
-
-
-class _Calls(NamedTuple):
-    """Calls of one model in eval mode with gradients, with no backward pass between them."""
-
-    progress: tuple[int, int]  # at the last call: the step, and its backward passes
-    in_a_row: int
-
-
-_calls: dict[int, _Calls] = {}  # by id of the model
 
 
 def install() -> None:
@@ -157,9 +150,11 @@ def _on_forward(model: nn.Module) -> None:
 
 
 def _count_call(model: nn.Module, timeline: RankTimeline) -> int:
-    """Count a call in eval mode with gradients. Return how many were in a row, without a backward pass between them."""
+    """Count a call in eval mode with gradients. Return how many this model has had since the last backward pass."""
+    global _progress
     progress = timeline.step, timeline.ledger.samples.backwards
-    last = _calls.get(id(model))
-    calls = _Calls(progress, last.in_a_row + 1 if last is not None and last.progress == progress else 1)
-    _calls[id(model)] = calls
-    return calls.in_a_row
+    if progress != _progress:
+        _calls.clear()
+        _progress = progress
+    _calls[id(model)] += 1
+    return _calls[id(model)]
