@@ -22,7 +22,7 @@ from zmon.schema.host import HostLoad, HostSample, NicSample, SourceStatus
 from zmon.schema.names import PHASES
 from zmon.schema.rank import InFlight, RankState
 from zmon.schema.steps import STEP, Steps
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 RANKS_PER_AGENT = 8
 STEP_SECONDS = 0.25

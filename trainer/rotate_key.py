@@ -1,4 +1,4 @@
-"""The command that changes the master key of encrypted folders: `python -m trainer.rotate_key FOLDER… --key-file F`."""
+"""Change the key of encrypted folders: `python -m trainer.rotate_key FOLDER… --key-file OLD --new-key-file NEW`."""
 
 from trainer.scale.encryption.rotate import main
 

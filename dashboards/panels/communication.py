@@ -15,7 +15,7 @@ SENT = Panel(
 # its value is the value of this panel times the number of ranks in the group.
 BANDWIDTH = Panel(
     key="bandwidth",
-    question="What is the algorithm bandwidth of each collective? (bytes sent / time in flight)",
+    question="What is the algorithm bandwidth of each collective? (bytes passed / time in flight)",
     unit="bytes/s",
     legend="{op}",
     promql="""
@@ -24,7 +24,8 @@ max by (op) (avg_over_time(zmon:job_collective_bytes:rate{job_id=$job, direction
 """,
 )
 
-# Seconds in flight per second are a mean number of collectives. Above 1, a rank has several in flight at the same time.
+# The recorded seconds per second are sums over all ranks. Divided by the number of ranks (those in any activity), they
+# are a mean number of collectives. Above 1, a rank has several in flight at the same time.
 IN_FLIGHT = Panel(
     key="in_flight",
     question="How many collectives does a rank have in flight, and how many are exposed? (mean)",
@@ -80,8 +81,8 @@ WIRE = Panel(
     unit="bytes/s",
     legend="{direction}",
     line_noun="directions",
-    why_absent="only the interface that the environment selects (gloo or NCCL) is counted, "
-    "and lo if all ranks share a host",
+    why_absent="the job has several hosts, "
+    "and its environment selects no interface (GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME)",
     promql="max by (direction) (avg_over_time(zmon:job_step_nic_bytes:rate{job_id=$job}[$window]))",
 )
 

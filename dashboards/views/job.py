@@ -1,4 +1,4 @@
-"""The page Job: the banner, where the time goes, the ranks, charts of steps, throughput and loss, and pauses."""
+"""The page Job: banner, acts, where the time goes, ranks, charts of steps, throughput and loss, pauses and ends."""
 
 from dashboards.panels import job as panels
 from dashboards.panels import scaling
@@ -6,13 +6,13 @@ from dashboards.views import acts, banner, ends, frame, panel, pauses, tiles, ti
 from dashboards.views.context import ViewContext
 
 PANELS = (
-    *(panels.STEP_TIME, panels.WHERE, panels.THROUGHPUT, scaling.EFFICIENCY),
-    *(panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS),
-)
+    panels.STEP_TIME, panels.WHERE, panels.THROUGHPUT, scaling.EFFICIENCY,
+    panels.LOSS, panels.QUALITY, scaling.PEAK, panels.READS,
+)  # fmt: skip
 
 
 def show(context: ViewContext) -> None:
-    """Draw the page; the most urgent part comes first."""
+    """Draw the page: first what needs action, then charts, pauses and ends."""
     if context.job_id:
         panel.prefetch_at(*time_bar.query(context), context)
         panel.prefetch(PANELS, context)

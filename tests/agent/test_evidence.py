@@ -8,7 +8,7 @@ from tests.agent.agent_client import get_json, poll
 from tests.hostile.users import BOB
 from zmon.schema.api import EvidenceRequest
 from zmon.web.asker import Asker
-from zmon.web.server import Refusal
+from zmon.web.responses import Refusal
 
 EVIDENCE = "/api/v1/evidence/job/0"
 

@@ -98,7 +98,7 @@ async def test_invalid_number_is_a_bad_request_with_a_single_line(serve, path):
         client.get(f"/api/v1/{path}", timeout=aiohttp.ClientTimeout(total=2)) as answer,
     ):
         assert answer.status == 400
-        assert len((await answer.text()).splitlines()) == 1
+        assert len((await answer.json())["error"].splitlines()) == 1
 
 
 async def test_request_for_new_records_does_not_read_old_ones(make_live_box, serve, monkeypatch):

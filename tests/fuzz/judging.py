@@ -11,7 +11,7 @@ from zmon.job.time_account import Account
 from zmon.job.timeline import snapshots, superseded
 from zmon.schema.api import RanksRequest
 from zmon.schema.limits import MAX_NAMED_MISSING, MAX_WORLD_SIZE
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 
 def judge(report, same):

@@ -26,7 +26,7 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.received import decode
 from zmon.schema.host import HostSample
 from zmon.schema.limits import MAX_WORLD_SIZE
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 _BITS = {"i": 31, "q": 63}  # of the largest number that each code of `struct` packs
 

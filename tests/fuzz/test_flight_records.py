@@ -13,7 +13,7 @@ from zmon.format import plain
 from zmon.job import flight
 from zmon.offline.analyze.collectives import analyze_dumps
 from zmon.offline.analyze.formats import flight_recorder
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 VALID = {
     **json.loads(dump(entry(1), entry(2, retired=True), entry(3, name="nccl:all_to_all", group="1"))),

@@ -16,7 +16,7 @@ from zmon.schema.api.agent import AgentReport, RankEvidence
 from zmon.schema.api.packed import Resting, pack, unpack
 from zmon.schema.api.received import Undecodable, decode
 from zmon.web import client
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 REPORTS = sorted((Path(__file__).parent / "found").glob("report-*.json"))
 RANKS = (rank_state(0), waiting(1), killed(2), rank_state(3, report={"loss": None}, labels={"name": "a"}))

@@ -10,7 +10,7 @@ from tests.steplog.build import append_once, rank_box, segments
 from zmon.format import plain
 from zmon.steplog import read_runs
 from zmon.steplog.format import _BLOCK, _BLOCK_MAGIC, _CRC, _HEADER, _MAGIC, _VERSION, read_header
-from zmon.web.server import json_response
+from zmon.web.responses import json_response
 
 PACKED = [  # bodies of blocks that unpack to 10 bytes, 1 MiB and 64 MiB
     zlib.compress(bytes(size) + b"end", 9) for size in (10, 1 << 20, 64 << 20)

@@ -14,7 +14,8 @@ from zmon.agent import Agent, AgentConfig
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api import Problem, endpoints
 from zmon.web.access import OPEN_PATHS
-from zmon.web.server import json_response, read_request
+from zmon.web.responses import json_response
+from zmon.web.server import read_request
 
 PAGES = {"/metrics", "/api/v1/incidents/{id}/report.html"}  # not JSON
 EVERY = [*endpoints.AGENT, *endpoints.HUB]

@@ -13,7 +13,7 @@ from tests.build import agent_report, rank_state
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import SnapshotRequest, endpoints
 from zmon.web import client
-from zmon.web.server import json_response, problem
+from zmon.web.responses import json_response, problem
 
 
 async def ask_client(handler, timeout=0.3):

@@ -9,8 +9,9 @@ from tests.build import agent_report, rank_state
 from tests.web.certificates import BCRYPT_HASH, MUTUAL, SERVER, Certificates, live_config
 from tests.web.serving import COMPRESSED, running_server
 from zmon.errors import UsageError
-from zmon.schema.api import endpoints
-from zmon.web.server import check_bind, json_response, read_request
+from zmon.schema.api import EndsRequest, endpoints
+from zmon.web.responses import Refusal, json_response
+from zmon.web.server import check_bind, read_request
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.53", "::1", "localhost"])
@@ -59,6 +60,14 @@ async def test_boolean_in_a_url_is_that_of_openapi_too(word, value):
     request = make_mocked_request("GET", f"/api/v1/findings?active={word}&evidence={word}")
     read = await read_request(endpoints.FINDINGS, request)
     assert (read.active, read.evidence) == (value, value)
+
+
+@pytest.mark.parametrize("word", ["2.7", "1e3", "inf", "x", ""])
+async def test_integer_in_a_url_is_never_rounded(word):
+    with pytest.raises(Refusal, match=r"limit=.* is not an integer"):
+        await read_request(endpoints.ENDS, make_mocked_request("GET", f"/api/v1/ends?limit={word}"))
+    exact = make_mocked_request("GET", "/api/v1/ends?limit=9007199254740993&seconds=2.7")
+    assert await read_request(endpoints.ENDS, exact) == EndsRequest(seconds=2.7, limit=9007199254740993)
 
 
 def test_nan_is_written_as_null():

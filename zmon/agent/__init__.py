@@ -62,7 +62,8 @@ from zmon.steplog import FOLDER, StepLog
 from zmon.web.access import ROLES
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
-from zmon.web.server import Refusal, application, route
+from zmon.web.responses import Refusal
+from zmon.web.server import application, route
 from zmon.web.work_queue import SharedPage, WorkQueue
 
 log = logging.getLogger("zmon.agent")

@@ -31,7 +31,7 @@ from zmon.web.responses import Refusal, json_response, problem
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 Answer = TypeVar("Answer")
-_FALSE = ("", "0", "false")  # a client made from openapi.json writes `false`
+_FALSE = ("", "0", "false")  # other values are true; a client generated from openapi.json writes `true` or `false`
 _SHUTDOWN_SECONDS = 1.0  # for requests that are being answered
 
 
@@ -44,9 +44,9 @@ def application(
     `allowed_hosts`: names under which clients reach this daemon, beside its address and its host name. `live`: the file
     of `--web.config.file`, if there is one. `is_ready` returns True once the daemon has data to answer with.
     """
-    refuse_strangers = check_access(lambda: live.access if live else None, endpoints.ROLES)
-    refuse_sites = guard(allowed_hosts, authenticates=lambda: live is not None and live.access is not None)
-    app = web.Application(middlewares=[send_in_time, refuse_sites, refuse_strangers])  # type: ignore[list-item]
+    check_roles = check_access(lambda: live.access if live else None, endpoints.ROLES)
+    check_origin = guard(allowed_hosts, authenticates=lambda: live is not None and live.access is not None)
+    app = web.Application(middlewares=[send_in_time, check_origin, check_roles])  # type: ignore[list-item]
     app.on_response_prepare.append(add_headers)
     if live is not None:
         app.on_response_prepare.append(partial(_add_configured_headers, live))
@@ -79,8 +79,9 @@ def route(
     """Return the route of an endpoint.
 
     `handler` takes the typed request and returns the typed answer, or raises Refusal. `status` returns the HTTP status
-    of an answer. `turn` is held from before the handler is called until the client has the answer; large answers wait
-    there for each other. `packed` returns the body for a client that accepts a packed report.
+    of an answer. The context manager that `turn` returns is entered before the handler is called, and left when the
+    client has the answer: endpoints of large answers share one, so that they answer one after the other. `packed`
+    returns the body for a client that accepts a packed report.
     """
 
     async def answer(request: web.Request) -> web.Response:
@@ -101,17 +102,18 @@ def route(
 
 
 async def read_request(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
-    """Return the request in a body, or in a URL. Raises Refusal, or web.HTTPBadRequest with one line."""
+    """Return the request in a body, or in a URL. Raises Refusal."""
     return await _from_body(endpoint, request) if endpoint.method == "POST" else _from_url(endpoint, request)
 
 
 async def _from_body(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
-    """Return the request in a body. A page of another site cannot send this type without asking the server first."""
-    if request.content_type != "application/json":
+    """Return the request in a body. Raises Refusal."""
+    if request.content_type != "application/json":  # a browser asks first if a page of another site may send this type
         raise Refusal(415, "the body must have the type application/json")
     body = b""
     try:
         async with asyncio.timeout(BODY_SECONDS):
+            # At the limit it reads 0 bytes, which ends the loop.
             while part := await request.content.read(MAX_REQUEST_BYTES + 1 - len(body)):
                 body += part
     except TimeoutError:
@@ -125,7 +127,7 @@ async def _from_body(endpoint: Endpoint[Request, Any], request: web.Request) -> 
 
 
 def _from_url(endpoint: Endpoint[Request, Any], request: web.Request) -> Request:
-    """Return the request in a URL, with defaults for missing parameters. Raises web.HTTPBadRequest with one line."""
+    """Return the request in a URL, with defaults for missing parameters. Raises Refusal."""
     values: dict[str, Any] = {name: request.match_info[name] for name in endpoint.in_path}
     for field in msgspec.structs.fields(endpoint.request):
         name = field.encode_name
@@ -134,7 +136,7 @@ def _from_url(endpoint: Endpoint[Request, Any], request: web.Request) -> Request
         if isinstance(field.default, bool):
             values[field.name] = request.query[name].lower() not in _FALSE
         elif isinstance(field.default, int | float):
-            values[field.name] = type(field.default)(_number(request.query, name))
+            values[field.name] = _number(request.query, name, type(field.default))
         elif isinstance(field.default, tuple):
             values[field.name] = tuple(request.query.getall(name))
         else:
@@ -142,18 +144,17 @@ def _from_url(endpoint: Endpoint[Request, Any], request: web.Request) -> Request
     return endpoint.request(**values)
 
 
-def _number(query: Mapping[str, str], name: str) -> float:
+def _number(query: Mapping[str, str], name: str, kind: type[int] | type[float]) -> float:
     try:
-        number = float(query[name])
+        if math.isfinite(float(query[name])):
+            return kind(query[name])
     except ValueError:
-        number = math.nan
-    if not math.isfinite(number):
-        raise web.HTTPBadRequest(text=f"{name}={query[name]!r} is not a number\n")
-    return number
+        pass
+    raise Refusal(400, f"{name}={query[name]!r} is not {'an integer' if kind is int else 'a number'}")
 
 
 def check_bind(host: str, live: LiveConfig | None, insecure: bool) -> None:
-    """Check that a daemon beyond this machine has TLS and knows who asks, unless `insecure`. Raises UsageError."""
+    """Check that a daemon beyond this machine has TLS and authentication, unless `insecure`. Raises UsageError."""
     if is_loopback(host) or insecure:
         return
     missing = [] if live and live.has_tls else ["TLS"]
@@ -177,7 +178,7 @@ async def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT. Raises PartFailed if it cannot listen, for example because the port is taken.
 
-    SIGHUP reads the file of `live` again. `sock` listens already, at `host` and `port`.
+    SIGHUP reads the files of `live` again. `sock` listens already, at `host` and `port`.
     """
     connections = Connections(max_connections)
     limit_logs()
@@ -185,10 +186,11 @@ async def serve(
     await runner.setup()
     server = runner.server
     assert server is not None
+    tls = live if live is not None and live.has_tls else None  # a reload does not switch TLS on or off
 
     def connection() -> asyncio.Protocol:
         http = HttpConnection(server, connections)
-        return Handshake(http, connections, live) if live is not None and live.has_tls else http
+        return http if tls is None else Handshake(http, connections, tls)
 
     address = {"host": host, "port": port, "reuse_address": True} if sock is None else {"sock": sock}
     try:
@@ -201,8 +203,7 @@ async def serve(
             f"choose another port with --port, or end the process that uses it (ss -ltnp 'sport = :{port}')",
         ) from error
     stop = _handle_signals(live)
-    scheme = "https" if live is not None and live.has_tls else "http"
-    print(f"zmon {name} listens on {scheme}://{host}:{port}", flush=True)
+    print(f"zmon {name} listens on {'http' if tls is None else 'https'}://{host}:{port}", flush=True)
     try:
         await stop.wait()
     finally:
@@ -227,6 +228,3 @@ def _handle_signals(live: LiveConfig | None) -> asyncio.Event:
     # Without a handler SIGHUP would end a daemon that has no such files.
     loop.add_signal_handler(signal.SIGHUP, live.reload if live is not None else lambda: None)
     return stop
-
-
-__all__ = ["Refusal", "application", "check_bind", "json_response", "problem", "route", "send", "serve"]

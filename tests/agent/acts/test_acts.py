@@ -17,7 +17,7 @@ from zmon.agent.acts import Acts, check_asker
 from zmon.agent.acts.ledger import FILE
 from zmon.schema.act import ACTED, END_JOB, KILL_CULPRIT, REFUSED, STOP_RESTARTS
 from zmon.web.asker import Asker
-from zmon.web.server import Refusal
+from zmon.web.responses import Refusal
 
 
 async def test_culprit_is_killed_after_its_audit_line_and_nobody_else(start_job, acting, tmp_path):

@@ -92,7 +92,7 @@ def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
 
 
 def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "is_frozen", lambda state, folder: state == "D")
+    monkeypatch.setattr(processes, "is_frozen", lambda folder, state: state == "D")
     proc = fake_proc(tmp_path, sleeper, states=("D",))
     with (
         HeldProcess(sleeper.pid, "rank 0", proc, sleep=lambda seconds: None) as held,

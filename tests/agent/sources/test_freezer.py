@@ -41,7 +41,7 @@ def test_process_is_frozen_if_its_control_group_is(tmp_path, state, cgroup, file
         (tmp_path / "cgroup" / name).write_text(f"{text}\n")
     (tmp_path / "1000").mkdir()
     (tmp_path / "1000" / "cgroup").write_text(cgroup)
-    assert is_frozen(state, tmp_path / "1000", tmp_path / "cgroup") is frozen
+    assert is_frozen(tmp_path / "1000", state, tmp_path / "cgroup") is frozen
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, t
 
 
 def is_frozen_now(pid):
-    return is_frozen(process_stat(pid).state, Path(f"/proc/{pid}"))
+    return is_frozen(Path(f"/proc/{pid}"), process_stat(pid).state)
 
 
 def remove(folder):

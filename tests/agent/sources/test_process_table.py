@@ -10,25 +10,25 @@ from zmon.process import process_stat
 
 def test_newest_child_is_the_last_process_that_a_process_started(sleeper):
     start = process_stat(sleeper.pid).start_ticks
-    assert ProcessTable().newest_child(os.getpid()) >= start
+    assert ProcessTable().newest_child_start(os.getpid()) >= start
     assert 0 <= ticks_to_ns(boot_ticks() - start) < 60_000_000_000
 
 
 def test_process_without_children_has_no_newest_child(sleeper):
-    assert ProcessTable().newest_child(sleeper.pid) is None
+    assert ProcessTable().newest_child_start(sleeper.pid) is None
 
 
 def test_processes_are_read_at_most_once_a_second(sleeper):
     now = 10.0
     table = ProcessTable(clock=lambda: now)
-    assert table.newest_child(sleeper.pid) is None
+    assert table.newest_child_start(sleeper.pid) is None
     shell = subprocess.Popen(["sh", "-c", "sleep 60; true"])
     try:
-        assert eventually(lambda: ProcessTable().newest_child(shell.pid))
+        assert eventually(lambda: ProcessTable().newest_child_start(shell.pid))
         now = 10.9
-        assert table.newest_child(shell.pid) is None
+        assert table.newest_child_start(shell.pid) is None
         now = 11.0
-        assert table.newest_child(shell.pid) >= process_stat(shell.pid).start_ticks
+        assert table.newest_child_start(shell.pid) >= process_stat(shell.pid).start_ticks
     finally:
         subprocess.run(["pkill", "-KILL", "-P", str(shell.pid)], check=True)
         shell.wait()

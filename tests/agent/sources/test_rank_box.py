@@ -42,14 +42,14 @@ def test_frozen_rank_is_stopped_after_half_a_second_without_progress(
 ):
     make_live_box()
     set_process_state(letter)
-    monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: True)
+    monkeypatch.setattr(process_table, "is_frozen", lambda folder, state, root: True)
     assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
     for pause, stopped_seconds in ((0.5, 0.0), (2.0, 2.0)):
         clock.sleep(pause)
         state = scan_states()[0]
         assert (state.process_state, state.stopped_seconds) == ("F", pytest.approx(stopped_seconds))
         assert state.blocked_seconds is None
-    monkeypatch.setattr(process_table, "is_frozen", lambda state, folder, root: False)
+    monkeypatch.setattr(process_table, "is_frozen", lambda folder, state, root: False)
     assert (scan_states()[0].process_state, scan_states()[0].stopped_seconds) == (letter, None)
 
 

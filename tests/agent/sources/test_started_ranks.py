@@ -30,7 +30,7 @@ class Family:
         monkeypatch.setattr(process_table, "process_stat", self._stat)
         monkeypatch.setattr(process_table, "process_id", self._identify)
         monkeypatch.setattr(started_ranks, "boot_ticks", self._ticks)
-        monkeypatch.setattr(ProcessTable, "newest_child", lambda table, pid: self._newest.get(pid))
+        monkeypatch.setattr(ProcessTable, "newest_child_start", lambda table, pid: self._newest.get(pid))
 
     def _ticks(self):
         return self._clock() // started_ranks.ticks_to_ns(1)

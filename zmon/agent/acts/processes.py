@@ -136,7 +136,7 @@ class HeldProcess:
                 return
             self._sleep(_LOOK_SECONDS)
             blocked &= self.facts().blocked
-        if blocked and is_frozen(_BLOCKED, self._folder):
+        if blocked and is_frozen(self._folder, _BLOCKED):
             raise Refused(f"{self.what} is frozen by its control group (docker pause): a kill waits until it is thawed")
         if blocked:
             channel = wait_channel(self._folder / "task" / str(min(blocked))) or "an unknown place"

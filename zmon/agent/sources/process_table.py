@@ -1,8 +1,8 @@
-"""Look up processes of this host: the state of one, and the newest process that a launcher has started.
+"""Look up processes of this host: their state, their ancestors, and when their newest child started.
 
-Layout: proc(5). Not every kernel lists the children of a process (CONFIG_PROC_CHILDREN), so all processes are read to
-find them. That takes up to some tens of milliseconds on a large node. It is done at most once a second, and only while
-a rank is dead whose launcher lives, or a rank that is its whole job has just begun to stand still.
+Layout: proc(5). To find the children of a process, all processes are read, because not every kernel lists children
+(CONFIG_PROC_CHILDREN). That takes up to some tens of milliseconds on a large node. It is done at most once a second,
+and only while the launcher of a dead rank lives, or while the only rank of a job is past its lease.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from zmon.process import ProcessId, ProcessKey, ProcessStat, process_id, process
 from zmon.scaling.peaks import processors_name
 
 _MAX_AGE_SECONDS = 1.0
-_MAX_GENERATIONS = 16  # from a rank up to a process that started it by way of launchers, shells and fork servers
+_MAX_GENERATIONS = 16  # ancestors of a rank that are looked up: launchers, shells and fork servers
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class ProcessTable:
-    """The processes below one /proc."""
+    """The contents of one /proc: its processes, and the name of the processors."""
 
     def __init__(
         self,
@@ -33,11 +33,11 @@ class ProcessTable:
         cgroup: Path = Path("/sys/fs/cgroup"),
     ) -> None:
         self._proc, self._clock, self._cgroup = proc, clock, cgroup
-        self._newest: dict[int, int] = {}  # the newest start of a child, in clock ticks after boot, by parent
+        self._newest_child_starts: dict[int, int] = {}  # in clock ticks after boot, by pid of the parent
         self._read_at: float | None = None
 
     def stat(self, pid: int) -> ProcessStat | None:
-        """Return the state of a process; None if it has ended or is not visible here."""
+        """Return the state of the process that has this pid now; None if there is none or it is not visible here."""
         return process_stat(pid, self._proc)
 
     def identify(self, pid: int) -> ProcessId | None:
@@ -45,43 +45,46 @@ class ProcessTable:
         return process_id(pid, self._proc)
 
     def stat_of(self, process: ProcessId | ProcessKey) -> ProcessStat | None:
-        """Return the state of this very process; None if it has ended."""
+        """Return the state of this process; None if it has ended, even if another process has its pid now."""
         stat = self.stat(process.pid)
         return stat if stat is not None and stat.start_ticks == process.start_ticks else None
 
     def ancestors(self, process: ProcessId) -> dict[ProcessKey, int]:
-        """Return the ancestors of a process, each with the start of its child on the way, in clock ticks after boot."""
+        """Return the ancestors of a process.
+
+        The value is the start of the ancestor's child on the line down to the process, in clock ticks after boot.
+        """
         result: dict[ProcessKey, int] = {}
         child = self.stat_of(process)
         while child is not None and child.parent > 1 and len(result) < _MAX_GENERATIONS:
-            pid, parent = child.parent, self.stat(child.parent)
+            parent = self.stat(child.parent)
             if parent is not None:
-                result[ProcessKey(pid, parent.start_ticks)] = child.start_ticks
+                result[ProcessKey(child.parent, parent.start_ticks)] = child.start_ticks
             child = parent
         return result
 
     def is_frozen(self, pid: int, state: str) -> bool:
         """Return True if a control group holds this process, which is in this state."""
-        return is_frozen(state, self._proc / str(pid), self._cgroup)
+        return is_frozen(self._proc / str(pid), state, self._cgroup)
 
     @cached_property
     def processors(self) -> str:
-        """The device name of this host's processors; empty if they have none."""
+        """The device name of this host's processors; empty if /proc/cpuinfo has none."""
         return processors_name(text_of(self._proc / "cpuinfo"))
 
-    def newest_child(self, parent: int) -> int | None:
+    def newest_child_start(self, parent: int) -> int | None:
         """Return when the newest child of this process started, in clock ticks after boot; None if it has no child."""
         now = self._clock()
         if self._read_at is None or now - self._read_at >= _MAX_AGE_SECONDS:
-            self._newest, self._read_at = self._read(), now
-        return self._newest.get(parent)
+            self._newest_child_starts, self._read_at = self._read_newest_child_starts(), now
+        return self._newest_child_starts.get(parent)
 
-    def _read(self) -> dict[int, int]:
-        newest: dict[int, int] = {}
+    def _read_newest_child_starts(self) -> dict[int, int]:
+        starts: dict[int, int] = {}
         for name in (entry.name for entry in self._proc.iterdir()):
             if name.isdecimal() and (stat := self.stat(int(name))) is not None:
-                newest[stat.parent] = max(stat.start_ticks, newest.get(stat.parent, 0))
-        return newest
+                starts[stat.parent] = max(stat.start_ticks, starts.get(stat.parent, 0))
+        return starts
 
 
 def boot_ticks() -> int:

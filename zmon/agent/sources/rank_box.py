@@ -173,7 +173,7 @@ class RankBox:
             return False
         if not lease < silence_seconds < self._leases.loader_start_seconds:
             return False
-        started = self._processes.newest_child(self.process.pid)
+        started = self._processes.newest_child_start(self.process.pid)
         return started is not None and self.now.since <= latest_start_ns(started, self._clock())
 
     @property

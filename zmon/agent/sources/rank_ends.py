@@ -65,7 +65,7 @@ class RankEnds:
     def _look_for_relaunch(self, now_ns: int) -> None:
         if self._rank_gone_ticks is None:
             return
-        start_ticks = self._processes.newest_child(self._launcher_pid)
+        start_ticks = self._processes.newest_child_start(self._launcher_pid)
         if start_ticks is not None and start_ticks > self._rank_gone_ticks:
             self.relaunched_ns = now_ns - ticks_to_ns(boot_ticks() - start_ticks)
 

@@ -29,7 +29,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STALL
 from zmon.web.asker import Asker, route_for
 from zmon.web.live_config import reload_success
-from zmon.web.server import Refusal, route
+from zmon.web.responses import Refusal
+from zmon.web.server import route
 from zmon.web.work_queue import SharedPage, WorkQueue
 
 if TYPE_CHECKING:

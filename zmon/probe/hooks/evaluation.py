@@ -1,19 +1,21 @@
 """Infers evaluation: from the first forward in eval mode without gradients until the rank trains again.
 
-A job may evaluate without `torch.no_grad`. Then evaluation begins once a model in eval mode has been called some times
-in a row and no backward pass has used the gradients. A frozen part of a model that trains, and adversarial training,
-have a backward pass after one call, or after one for each view.
+A job may evaluate without `torch.no_grad`. Then evaluation begins at the eighth call in a row (`_MANY_CALLS`) of a
+model in eval mode, if no backward pass ran between these calls. Training also calls models in eval mode: a frozen part
+of the model, or the whole model in the attack of adversarial training. But a backward pass follows after a few calls.
 
-`model.eval()` and `model.train()` each put a hook on that model, which is removed at the first forward that it waits
-for. There is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more
-than without zmon, and a compiled model is not compiled again.
+`model.eval()` and `model.train()` put a hook on that model. The forward that shows the new activity removes it. There
+is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more than
+without zmon, and a compiled model is not compiled again.
 
-`update_bn` runs an average of weights (SWA) over the data, in training mode, without gradients and without steps. It is
-recognized by its name. No other forward in training mode without gradients is: a frozen teacher has one in each step.
+`update_bn` runs an average of weights (SWA) over the data, in training mode, without gradients and without steps. zmon
+wraps this function. Any other forward in training mode without gradients is ignored, because a job with a frozen
+teacher has one in each step.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,22 +29,22 @@ from zmon.probe.hooks import forward
 from zmon.probe.hooks.replacing import replace, with_call_before, wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
-# Jobs freeze these layers one by one in the middle of training. A model is never one of them.
+# Jobs switch these layers to eval mode in the middle of training, which is no evaluation. No model is just one of them.
 _LAYERS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
 _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP, FSDP1 and torch.compile
 
 _hooks: dict[int, RemovableHandle] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
-# This many calls in eval mode with gradients, with no backward pass between them, are an evaluation. Training has at
-# most a handful of such calls for each backward pass. An evaluation with fewer calls takes no longer than some steps.
+# Training has at most a handful of calls in eval mode before each backward pass. An evaluation with fewer calls is
+# missed; it takes no longer than a few steps.
 _MANY_CALLS = 8
-# The step and its backward passes at the last such call, and how many calls there were, by id of the model.
-_calls: dict[int, tuple[tuple[int, int], int]] = {}
-_depth = 0  # Module.train calls itself for each submodule
+_calls: Counter[int] = Counter()  # in eval mode with gradients, since the last backward pass; by id of the model
+_progress = (0, 0)  # at the last of these calls: the step, and its backward passes
+_depth = 0  # of calls of Module.train, which calls itself for each submodule
 
 
 def install() -> None:
-    """Wrap Module.train, which `eval` calls too, the compiler of TorchScript, and `update_bn`, once."""
+    """Wrap three functions, once: Module.train (which `eval` calls), the compiler of TorchScript, and `update_bn`."""
     if not hasattr(nn.Module.train, "__zmon__"):
         nn.Module.train = _wrap_train(nn.Module.train)
         recursive = torch.jit._recursive
@@ -90,10 +92,11 @@ def _arm(model: nn.Module, mode: bool, timeline: RankTimeline) -> None:
     if awaited != _awaited:
         disarm()
         _awaited = awaited
+    # Before its first step a rank is in INIT, and an evaluation is a part of that.
     if timeline.activity not in (INIT, awaited) and not timeline.explicit_activity:
         for part in _wrapped_models(model):
             hook = _hooks.get(id(part))
-            if hook is None or hook.id not in part._forward_pre_hooks:  # it can be of a freed model with the same id
+            if hook is None or hook.id not in part._forward_pre_hooks:  # or that of a freed model with this id
                 _hooks[id(part)] = part.register_forward_pre_hook(_Hook())
                 _calls.pop(id(part), None)
 
@@ -137,9 +140,9 @@ def _on_forward(model: nn.Module) -> None:
         return
     has_gradients = torch.is_grad_enabled()
     if model.training and not has_gradients:
-        return  # a sanity check in training mode
+        return  # perhaps of a frozen teacher
     if not model.training and has_gradients and _count_call(model, timeline) < _MANY_CALLS:
-        return  # perhaps a frozen submodule in training
+        return  # perhaps of a frozen part of a model that trains
     activity = TRAIN if model.training else EVAL
     if timeline.activity != activity:
         timeline.turn_to(activity)
@@ -147,9 +150,11 @@ def _on_forward(model: nn.Module) -> None:
 
 
 def _count_call(model: nn.Module, timeline: RankTimeline) -> int:
-    """Count a call in eval mode with gradients. Return how many were in a row, without a backward pass between them."""
+    """Count a call in eval mode with gradients. Return how many this model has had since the last backward pass."""
+    global _progress
     progress = timeline.step, timeline.ledger.samples.backwards
-    last_progress, calls = _calls.get(id(model), (progress, 0))
-    calls = calls + 1 if last_progress == progress else 1
-    _calls[id(model)] = progress, calls
-    return calls
+    if progress != _progress:
+        _calls.clear()
+        _progress = progress
+    _calls[id(model)] += 1
+    return _calls[id(model)]

@@ -26,7 +26,8 @@ from zmon.schema.api.agent import AgentReport
 from zmon.schema.api.packed import pack
 from zmon.stack.replay import LOOPBACK, load
 from zmon.stack.replay.host import RecordedHost
-from zmon.web.server import Refusal, application, route
+from zmon.web.responses import Refusal
+from zmon.web.server import application, route
 
 _SUSPECTS_SECONDS = 0.1  # as often as an agent looks at the boxes
 _MAX_WAIT_SECONDS = 60.0  # of a request for suspects
