@@ -182,7 +182,6 @@ AGENT = AgentConfig.__dataclass_fields__
 SPANS = {60.0: "a minute", 120.0: "two", 600.0: "ten minutes", 1800.0: "30 minutes", 3600.0: "an hour"}
 WORDS = {3: "three", 4: "four", 5: "fifth"}
 GRACE = ActRequest.__struct_defaults__[-1]
-ONE_FOR_A_JOB = f"for a job in {SPANS[JOB_SECONDS]}"
 NUMBERS = {
     "README.md": [f"127.0.0.1:{StackConfig.dashboard_port}"],
     "SECURITY.md": [
@@ -194,17 +193,18 @@ NUMBERS = {
         f"| at most {guards.MAX_CULPRITS} ranks, and at most half of the job |",
         f"SIGKILL to it and its ranks {GRACE:.0f} s later",
         f"# default: {policy._LEAST_CONFIDENCE}",
-        f"# default: {policy._LEAST_WAIT_SECONDS:.0f}, at most {policy._MOST_WAIT_SECONDS:.0f}.",
-        f"holds each intent against the {SPANS[score.SCORE_SECONDS]} that followed",
+        f"; default: {policy._LEAST_WAIT_SECONDS:.0f}, at most {policy._MOST_WAIT_SECONDS:.0f}",
+        f"what happened in the {SPANS[score.SCORE_SECONDS]} after it",
         f"{guards.NEEDED_RIGHT} right and no wrong intents of the cause",
-        f"For {SPANS[guards.CLOCK_SECONDS]} after its clock was set.",
-        f"Within {SPANS[JOB_SECONDS]} of another act on the job.",
-        f"or {WORDS[hub_acts.CAPSULE_SECONDS]} seconds must pass",
-        f"Culprits in {WORDS[guards.STORM_JOBS]} jobs or on {WORDS[guards.STORM_HOSTS]} hosts within "
-        f"{SPANS[guards.STORM_SECONDS]} trip",
+        f"host was set less than {SPANS[guards.CLOCK_SECONDS]} ago.",
+        f"zmon acted on the job less than {SPANS[JOB_SECONDS]} ago.",
+        f"more than {guards.MAX_CULPRITS} ranks, or more than half of the job, are at fault",
+        f"for at most {WORDS[hub_acts.CAPSULE_SECONDS]} seconds",
+        f"ask within {SPANS[guards.STORM_SECONDS]} for acts in {WORDS[guards.STORM_JOBS]} jobs or on "
+        f"{WORDS[guards.STORM_HOSTS]} hosts",
         f"decided again {SPANS[hub_acts.AGAIN_SECONDS]} later",
-        f"one {ONE_FOR_A_JOB}; {WORDS[agent_acts.MAX_ACTS_OF_HOST]} in {SPANS[agent_acts.HOST_SECONDS]} for the host: "
-        f"a {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} trips",
+        f"one act on a job in {SPANS[JOB_SECONDS]}, and at most {WORDS[agent_acts.MAX_ACTS_OF_HOST]} acts on its host "
+        f"in {SPANS[agent_acts.HOST_SECONDS]}. A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one trips",
         f"launched again within {SPANS[score.RELAUNCH_SECONDS]} minutes of the act, and makes steps again within "
         f"{SPANS[score.INIT_SECONDS]} of it",
     ],
@@ -212,7 +212,7 @@ NUMBERS = {
         f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
         f"{agent_acts._MAX_GRACE_SECONDS:.0f} s)",
         f"{WORDS[processes._LOOKS]} times within {(processes._LOOKS - 1) * processes._LOOK_SECONDS:.2f} s",
-        f"One act {ONE_FOR_A_JOB} ",
+        f"One act for a job in {SPANS[JOB_SECONDS]} ",
         f"and {WORDS[agent_acts.MAX_ACTS_OF_HOST]} ranks or launchers of the host in {SPANS[agent_acts.HOST_SECONDS]}. "
         f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one",
         f"At {ledger.ROTATE_BYTES >> 20} MiB a new file begins with the last {ledger._MAX_ACTS:,} acts",

@@ -14,8 +14,8 @@ StageName = Literal["host", "hosts", "watch"]
 Culprit = Literal["rank", "host", "pair", "none"]
 # The way to detect a fault decides how soon zmon can report it. `state`: a lock, a process state or a link carrier
 # shows it at once. `silence`: the rank makes no progress within the lease of training. `lease`: it makes no progress
-# within the lease of its activity. `steps`: a rank is slow over some steps. `watcher`: an alert rule of Prometheus
-# fires, because a part of zmon is dead.
+# within the lease of its activity. `steps`: some steps show it; they are slow, or their loss is NaN. `watcher`: an
+# alert rule of Prometheus fires, because a part of zmon is dead.
 Proof = Literal["state", "silence", "lease", "steps", "watcher"]
 
 

@@ -54,7 +54,7 @@ FAULTS = (
           ("thermal_throttle",), "straggler", proof="steps", evidence=("GPU-{rank}",),
           unavailable=gpu.unavailable, needs_stack=True),
     Drill("nan", "the loss becomes NaN", one_rank("spoil", lifts=False), ("divergence",), "divergence",
-          kinds=("trainer", "ddp")),
+          proof="steps", kinds=("trainer", "ddp")),
     Drill("agent-killed", "SIGKILL to the only agent, for good", parts.kill_agent,
           ("ZmonAgentDown", "ZmonAgentsAbsent"), culprit="none", proof="watcher",
           afterwards=parts.agent_lost_nothing, needs_stack=True),

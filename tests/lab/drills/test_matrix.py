@@ -14,11 +14,17 @@ from lab.drills.session import select_drills
 from lab.stage import JobSpec
 from tests.lab.drills.test_score import ROW
 from zmon.errors import UsageError
+from zmon.schema.names import STALL
 
 
 def test_first_jobs_of_the_drills_differ():
     draws = [draw_job(drill, 0, 1) for drill in ALL]
     assert len({(draw.kind, draw.step_seconds, draw.ranks) for draw in draws}) > 9
+
+
+def test_state_silence_and_lease_prove_faults_that_stall_a_job():
+    proven = [drill for drill in ALL if not drill.quiet and drill.proof in ("state", "silence", "lease")]
+    assert {drill.detector for drill in proven} == {STALL}
 
 
 @pytest.mark.parametrize("drill", ALL, ids=lambda drill: drill.name)
