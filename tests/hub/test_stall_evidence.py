@@ -1,6 +1,7 @@
 """Tests of the evidence that the hub gathers for a stall: stacks, and collectives in flight."""
 
 import aiohttp
+import pytest
 
 from tests.build import killed, rank_state, waiting
 from tests.detectors.stalls import inside, outside
@@ -56,6 +57,31 @@ async def test_evidence_is_gathered_again_when_the_diagnosis_changes(start_hub):
     assert (await hub_client.findings())[0]["cause"] == "rank_frozen"
     await hub_client.passes(5)
     assert len(agent.evidence_requests()) == 8
+
+
+def resumed():
+    """Return the ranks of a launch that goes on."""
+    return [rank_state(rank, step=101, steps=101) for rank in range(4)]
+
+
+def relaunched():
+    """Return the ranks of the next launch, which has made some steps."""
+    return [rank_state(rank, run_uid=f"next-{rank}", restart_count=1, step=7, steps=7) for rank in range(4)]
+
+
+@pytest.mark.parametrize("next_ranks", [resumed, relaunched])
+async def test_evidence_is_not_replaced_by_that_of_ranks_that_train_again(start_hub, next_ranks):
+    """The finding stays open for some seconds, in which the stack of its culprit shows the training."""
+    agent = FakeAgent(*frozen())
+    agent.stack, agent.stderr_tail = "stopped in train.py", "shard 17 is truncated"
+    hub_client = await start_hub(agent)
+    assert await evidence_of(hub_client)
+    agent.ranks, agent.stack, agent.stderr_tail = next_ranks(), "forward in train.py", ""
+    await hub_client.passes(5)
+    (finding,) = await hub_client.findings("")
+    assert finding["evidence"]["stacks"]["2"]["stack"] == "stopped in train.py"
+    assert finding["evidence"]["stderr_tail"]["2"]["text"] == "shard 17 is truncated"
+    assert len(agent.evidence_requests()) == 4
 
 
 def one_outside(culprit, sequence, seconds=5.0):

@@ -99,6 +99,10 @@ class Journal:
         """Return the findings that have not resolved."""
         return [*self._active.values()]
 
+    def is_reported(self, finding: Finding) -> bool:
+        """Return True unless the detector stopped reporting this active finding, which then resolves after 2 s."""
+        return finding.id not in self._absent_since
+
     def published(self) -> list[Finding]:
         """Return the active findings with the labels of their metric as first published."""
         pairs = ((finding, self._labels[finding.id]) for finding in self.active())

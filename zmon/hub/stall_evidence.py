@@ -65,7 +65,7 @@ class EvidenceGatherer:
         job_findings = [finding for finding in active if finding.job_id == snapshot.job_id]
         if not job_findings:
             self._gather_ahead(session, snapshot)
-        for finding in job_findings:
+        for finding in filter(self._journal.is_reported, job_findings):  # else its ranks go on, or were started again
             # With the steps, a second pause is a new diagnosis: a finding stays open for seconds after its pause.
             diagnosis = (finding.cause, finding.ranks, finding.step, [r.steps for r in snapshot.ranks])
             places = [place(r) for r in snapshot.ranks]
