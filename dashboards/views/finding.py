@@ -79,7 +79,7 @@ def details(finding: Finding, now: float) -> None:
     key = f"evidence of {finding.id}: {finding.cause} of {list(finding.ranks)}, {shape}"
     drawn_at, view = st.session_state.setdefault(key, (now, view))
     for rank, stack in view.stacks.items():
-        with st.expander(f"Stack of rank {rank}"):
+        with st.expander(f"Stack of rank {rank}{stack.when}"):
             _draw_text(evidence.stack_text(stack))
     with st.expander("Evidence"):
         as_of = f"As of {time_of_day(drawn_at)}."

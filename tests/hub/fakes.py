@@ -42,6 +42,7 @@ class FakeAgent:
         # The evidence of each rank:
         self.rank_behind = 2  # it did not enter the collective
         self.silent_ranks = ()  # their evidence never arrives
+        self.gone_ranks = ()  # their process is gone
         self.stack = ""  # the stack of all ranks; empty: a text with the rank
         self.work = None
         self.outside_loops = None
@@ -114,8 +115,11 @@ class FakeAgent:
                      "state": "scheduled"}  # fmt: skip
         pending = [] if rank == self.rank_behind else [operation]
         flight = {"pending": pending, "num_pending": len(pending), "last": {"gloo:0": 300}}
+        if is_gone := rank in self.gone_ranks:
+            stack = flight = None
         return web.json_response(
-            {"schema": 1, "job_id": "job", "rank": rank, "stack": stack, "flight": flight, "flight_error": None,
+            {"schema": 1, "job_id": "job", "rank": rank, "run_uid": request.query.get("run", ""), "alive": not is_gone,
+             "stack": stack, "flight": flight, "flight_error": "its process is gone" if is_gone else None,
              "work": self.work, "stderr_tail": self.stderr_tail,
              "outside_loops": self.outside_loops}
         )  # fmt: skip

@@ -110,6 +110,23 @@ async def test_rank_that_hangs_after_another_was_late_in_the_same_step_is_the_cu
     assert "has not issued the collective" in finding["summary"]
 
 
+async def test_stack_and_flight_records_of_a_hang_stay_when_its_ranks_are_killed(start_hub):
+    agent = FakeAgent(*one_outside(2, 301))
+    agent.stack = 'Thread 7 (idle): "MainThread"\n    read (/home/ann/train.py:40)\n'
+    hub_client = await start_hub(agent)
+    table = await evidence_of(hub_client)
+    agent.ranks, agent.gone_ranks, agent.stderr_tail = [killed(rank) for rank in range(4)], range(4), "its last words"
+
+    async def exited():
+        (finding,) = await hub_client.findings()
+        is_gathered = "its last words" in str(finding["evidence"]["stderr_tail"])
+        return finding["cause"] == "rank_exited" and is_gathered and finding
+
+    evidence = (await poll(exited))["evidence"]
+    assert evidence["in_flight"] == table
+    assert (evidence["stacks"]["2"]["stack"], evidence["stacks"]["2"]["alive"]) == (agent.stack, False)
+
+
 async def test_ranks_that_stand_still_are_asked_only_once(start_hub):
     agent = FakeAgent(*one_outside(2, 301))
     agent.stack = 'Thread 7 (idle): "MainThread"\n    read (/home/ann/train.py:40)\n'
@@ -210,6 +227,7 @@ async def test_agent_that_was_withdrawn_meanwhile_costs_only_its_own_evidence(st
     """A node that dies is withdrawn at once, since none of its ranks may be alive."""
     node_a = FakeAgent(*(waiting(rank, 8.0) for rank in (0, 1)))
     node_b = FakeAgent(*(killed(rank, host="node-b") for rank in (2, 3)), host="node-b")
+    node_b.gone_ranks = (2, 3)
     hub_client = await start_hub(node_a, node_b)
     assert await evidence_of(hub_client)
     hub = hub_client.hub

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import aiohttp
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from zmon.hub.agent_link import AgentLink
 from zmon.hub.agent_poller import evidence_of
@@ -123,10 +125,11 @@ class EvidenceGatherer:
         flight_answers = {r.rank: answers[r.rank] for r in flight_ranks}
         job_state.flights = standing_flights(flight_ranks, flight_answers)
         job_state.frames = {r.rank: frame for r in stack_ranks if (frame := standing_frame(r, answers[r.rank]))}
-        stacks = {str(rank): _stack(answers[rank]) for rank in stack_numbers}
+        earlier = _earlier_rows(self._journal.find(finding.id) or finding, snapshot, answers)
+        stacks = {str(rank): earlier.stacks.get(str(rank)) or _stack(answers[rank]) for rank in stack_numbers}
         tails = {str(rank): _stderr(answers[rank]) for rank in stack_numbers}
         gathered = Evidence(
-            in_flight=flight_table(snapshot, flight_answers),
+            in_flight={**flight_table(snapshot, flight_answers), **earlier.flights},
             stacks=stacks if stack_ranks else UNSET,
             stderr_tail=tails if finding.ranks else UNSET,
             owners=tuple(dict.fromkeys(r.owner for r in stack_ranks)) if stack_ranks else UNSET,
@@ -162,6 +165,29 @@ def standing_flights(
         for r in ranks
         if isinstance(answer := answers[r.rank], RankEvidence) and answer.flight is not None
     }
+
+
+class _EarlierRows(NamedTuple):
+    """The rows, by rank, of ranks whose process has ended since they were gathered: no later ones can be gathered."""
+
+    flights: Mapping[str, FlightRow]
+    stacks: Mapping[str, RankStack]
+
+
+def _earlier_rows(finding: Finding, snapshot: Snapshot, answers: Mapping[int, RankEvidence | Unknown]) -> _EarlierRows:
+    """Return the rows that stay in the evidence. A person, or zmon, may have killed the ranks that hung."""
+    stacks = finding.evidence.stacks or {}
+    uids = {r.run_uid for r in snapshot.ranks}
+    if not any(row.run_uid in uids for row in stacks.values()):
+        return _EarlierRows({}, {})  # they are of an earlier launch
+    dead = {r.rank for r in snapshot.ranks if not r.alive}
+    dead |= {rank for rank, answer in answers.items() if isinstance(answer, RankEvidence) and not answer.alive}
+    names = set(map(str, dead))
+    flights = finding.evidence.in_flight or {}
+    return _EarlierRows(
+        {rank: row for rank, row in flights.items() if rank in names and row.pending is not UNSET},
+        {rank: replace(row, alive=False) for rank, row in stacks.items() if rank in names and row.stack},
+    )
 
 
 def _stack(answer: RankEvidence | Unknown) -> RankStack:

@@ -21,6 +21,11 @@ class RankStack(msgspec.Struct, frozen=True):
     stack_error: str | UnsetType | None = UNSET
     schema: int | UnsetType = UNSET
 
+    @property
+    def when(self) -> str:
+        """When the stack was read, for the end of a heading; empty: the process has not ended since then."""
+        return " before it ended" if self.stack and self.alive is False else ""
+
 
 class StderrTail(msgspec.Struct, frozen=True):
     """The last lines of one rank's standard error, or why there are none."""

@@ -44,6 +44,14 @@ def test_page_has_culprit_cause_time_and_next_step():
         assert part in text
 
 
+def test_stack_of_a_process_that_has_ended_is_marked():
+    headings = [
+        Tags(page(*made(finding(evidence={"stacks": {"2": {"stack": "in guilty_line", "alive": alive}}})))).text
+        for alive in (True, False)
+    ]
+    assert ["Rank 2 before it ended" in heading for heading in headings] == [False, True]
+
+
 def test_page_needs_no_network_and_no_script():
     tags = Tags(page(*made()))
     assert not {"script", "link", "img", "iframe", "object", "a"} & set(tags.names)

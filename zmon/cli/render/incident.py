@@ -44,7 +44,7 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
         text = stack.stack or f"no stack: {stack.stack_error or 'its agent reports none'}"
         lines = words.plain(text).strip().splitlines()
         shown = "\n".join(_cut(lines, _STACK_LINES, keeps_end=False))
-        parts += [_heading(f"stack of rank {rank}"), Text(shown)]
+        parts += [_heading(f"stack of rank {rank}{stack.when}"), Text(shown)]
     for rank, tail in (finding.evidence.stderr_tail or {}).items():
         shared = ", shared with other ranks" if tail.shared else ""
         origin = f" ({tail.path}{shared})" if tail.path else ""
