@@ -15,8 +15,6 @@ RIGHT = ""
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one row."""
-
     name: str
     date: str  # such as 2026-11-27
     versions: dict[str, str]  # by package
@@ -26,7 +24,6 @@ class Result:
 
 
 def read_results() -> dict[str, Result]:
-    """Return the results by name of the row."""
     results = msgspec.json.decode(FILE.read_bytes(), type=list[Result]) if FILE.exists() else []
     return {result.name: result for result in results}
 

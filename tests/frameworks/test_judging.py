@@ -19,7 +19,6 @@ DECLARED = {"samples": 40, "flops": 4000, "report": ["loss"]}
 
 
 def flight_entries(number):
-    """Return entries of a flight record: all_reduce operations of 32 bytes each."""
     return [Entry(["0", ""], "gloo:all_reduce", seq, "", True, 0, input_sizes=[[8]], input_dtypes=["Float"])
             for seq in range(number)]  # fmt: skip
 
@@ -64,11 +63,7 @@ def test_run_in_which_zmon_and_the_job_agree_is_right():
     [
         ({"steps": 9}, "steps", "rank 1: 9 of 10"),
         ({"phases": ("forward",)}, "phases", "rank 1 lacks ['backward', 'data', 'optimizer'], and has []"),
-        (
-            {"ops": {"all_reduce": OpTotals(2, sent_bytes=96)}},
-            "collectives",
-            "rank 1: all_reduce: 2 (96 bytes) of 3 (96 bytes)",
-        ),
+        ({"ops": {"all_reduce": OpTotals(2, sent_bytes=96)}}, "collectives", "rank 1: all_reduce: 2 (96 bytes) of 3"),
         ({"ops": {"all_reduce": OpTotals(3, sent_bytes=64)}}, "collectives", "3 (64 bytes) of 3 (96"),
         ({"ops": {"all_reduce": OpTotals(3, sent_bytes=96), "send": OpTotals(1)}}, "collectives", "send: 1 of 0"),
         ({"stays": {"eval": 0}}, "evaluation", "rank 1: 0 of 1"),

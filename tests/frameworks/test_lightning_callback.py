@@ -14,7 +14,6 @@ from tests.places import REPOSITORY
 
 @pytest.fixture
 def callback(monkeypatch):
-    """The callback of the example."""
     lightning = ModuleType("lightning.pytorch")
     lightning.Callback = lightning.LightningModule = lightning.Trainer = object
     monkeypatch.setitem(sys.modules, "lightning", ModuleType("lightning"))

@@ -12,7 +12,10 @@ from tests.places import REPOSITORY
 pytestmark = pytest.mark.unit
 
 ROW = ROWS[0]
+EXPECTED_WRONG = replace(ROW, wrong={"steps": "why"})
 RIGHT = Result(ROW.name, "2026-11-27", {}, dict.fromkeys(COLUMNS, ""), 0.7)
+WRONG = replace(RIGHT, wrong={**RIGHT.wrong, "steps": "9 of 10"})
+NOT_RUN = replace(RIGHT, wrong={}, not_run="it hangs")
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -48,15 +51,11 @@ def test_page_is_up_to_date():
     ("row", "result", "lines"),
     [
         (ROW, RIGHT, []),
-        (ROW, replace(RIGHT, wrong={**RIGHT.wrong, "steps": "9 of 10"}), ["ddp, steps: wrong: 9 of 10"]),
-        (replace(ROW, wrong={"steps": "why"}), replace(RIGHT, wrong={**RIGHT.wrong, "steps": "9 of 10"}), []),
-        (
-            replace(ROW, wrong={"steps": "why"}),
-            RIGHT,
-            ["ddp, steps: right, but the table has a reason why it is wrong"],
-        ),
-        (ROW, replace(RIGHT, wrong={}, not_run="it hangs"), ["ddp: it hangs"]),
-        (replace(ROW, not_run="no GPU"), replace(RIGHT, wrong={}, not_run="it hangs"), []),
+        (ROW, WRONG, ["ddp, steps: wrong: 9 of 10"]),
+        (EXPECTED_WRONG, WRONG, []),
+        (EXPECTED_WRONG, RIGHT, ["ddp, steps: right, but the table has a reason why it is wrong"]),
+        (ROW, NOT_RUN, ["ddp: it hangs"]),
+        (replace(ROW, not_run="no GPU"), NOT_RUN, []),
         (replace(ROW, not_run="no GPU"), RIGHT, ["ddp: it runs, and the table has a reason why not"]),
     ],
 )

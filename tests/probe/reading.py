@@ -1,6 +1,7 @@
-"""Functions that read what the rank of a test has written: its box and its output."""
+"""Functions that run the rank of a test, and read what it has written: its box and its output."""
 
 import contextlib
+import textwrap
 from typing import NamedTuple
 
 from tests.boxes import Totals, read_part, read_records, read_totals
@@ -8,41 +9,41 @@ from tests.steps import StepRecord
 from zmon.box.reader import BoxReader
 
 
-class Steps(NamedTuple):
-    """The steps in a box."""
+def run_rank(start_rank, script, **options):
+    """Run a script in a rank that is watched without the hooks into torch, and return the rank after its clean end."""
+    attach = "import zmon\nfrom zmon import probe\nassert probe.attach_box()\n"
+    rank = start_rank(attach + textwrap.dedent(script), **options)
+    assert rank.wait() == 0
+    return rank
 
+
+class Steps(NamedTuple):
     records: list[StepRecord]
     totals: Totals
 
 
 def read_box(path):
-    """Return the steps in the box with this path."""
     with contextlib.closing(BoxReader(path)) as reader:
         return Steps(read_records(reader), read_totals(reader))
 
 
 def read_steps(box):
-    """Return the steps in a box that a test has written."""
     return read_box(box.path)
 
 
 def current_state(box):
-    """Return the current state of the rank."""
     return read_part(box, "now")
 
 
 def read_sequences(box):
-    """Return the number of collectives entered, by group."""
     return read_part(box, "sequences")
 
 
 def zmon_lines(rank):
-    """Return the lines that zmon has printed in the process of a rank."""
     return [line for line in rank.output.splitlines() if line.startswith("zmon: ")]
 
 
 def ns(seconds):
-    """Convert to whole nanoseconds."""
     return round(seconds * 1e9)
 
 

@@ -54,7 +54,6 @@ class Job:
         return file
 
     def write_hooks(self, text: str) -> None:
-        """Replace the package of the hooks by this module."""
         self.write(self.zmon / "probe/hooks/__init__.py", text)
 
     @property
@@ -77,7 +76,6 @@ class Job:
         )  # fmt: skip
 
     def run_without_zmon(self, *command: str | Path, **env: Any) -> subprocess.CompletedProcess[Any]:
-        """Run a command without `zmon run`."""
         return self.run(*command, prefix=[], **env)
 
     def run_both_ways(self, *command: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:

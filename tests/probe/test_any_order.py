@@ -21,8 +21,6 @@ BYTES = st.integers(0, 10**12)
 
 
 class TimelineModel(RuleBasedStateMachine):
-    """A simple model of the contents of the box."""
-
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()

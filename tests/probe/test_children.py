@@ -1,7 +1,4 @@
-"""Tests of the processes that a rank starts.
-
-A rank with peers has no children that are ranks. A rank that was its whole job may start ranks.
-"""
+"""Tests of the processes that a rank starts: they may be ranks only if it was its whole job."""
 
 import contextlib
 import os

@@ -1,68 +1,14 @@
-"""Tests of times measured on the device, with a fake device.
-
-The times of a step are written in a later step, without waiting for the device.
-"""
+"""Tests of times that a fake device measures: those of a step are written in a later one, without a wait for it."""
 
 import pytest
 
+from tests.probe.fake_device import Device
 from tests.probe.reading import ms, parts_sum_to_duration, read_steps, time_by_part
-from zmon.probe.device_time import _MAX_QUEUED, DeviceTime
+from zmon.probe.device_time import _MAX_QUEUED
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 
 FORWARD, BACKWARD = PHASE_NUMBER["forward"], PHASE_NUMBER["backward"]
 ALL_REDUCE = OP_NUMBER["all_reduce"]
-
-
-class Device:
-    """A device that works later: `queued` is the end of its queue and `done` its progress, in milliseconds."""
-
-    def __init__(self):
-        self.queued = self.done = 0.0
-        self.num_events = 0
-        self.capturing = self.broken = False
-        self.num_good_events = -1  # until one fails; -1: none does
-
-    def launch(self, milliseconds):
-        self.queued += milliseconds
-
-    def catch_up(self):
-        self.done = self.queued
-
-    def event(self):
-        self.num_events += 1
-        return FakeEvent(self)
-
-    def device_time(self):
-        return DeviceTime(self.event, lambda: not self.capturing)
-
-
-class FakeEvent:
-    """An event like torch.cuda.Event, which raises if it is read before the device has passed it."""
-
-    def __init__(self, device):
-        self.device, self.time, self.failed = device, None, False
-
-    def record(self):
-        if self.device.broken:
-            raise RuntimeError("CUDA error")
-        assert not self.device.capturing
-        self.time = self.device.queued
-        self.failed = self.device.num_good_events == 0
-        self.device.num_good_events -= 1
-
-    def query(self):
-        if self.device.broken or self.failed:
-            raise RuntimeError("CUDA error")
-        assert not self.device.capturing, "the capture breaks"
-        return self.time <= self.device.done
-
-    def elapsed_time(self, end):
-        if not (self.query() and end.query()):
-            raise RuntimeError("not ready")
-        return end.time - self.time
-
-    def synchronize(self):
-        raise AssertionError("the probe must not wait for the device")
 
 
 @pytest.fixture
@@ -75,6 +21,12 @@ def box(box, device):
     box.timeline.turn_to(TRAIN)
     box.timeline.device = box.ledger.device = device.device_time()
     return box
+
+
+def finish(box, device):
+    """Let the device do all its work, and end the training, which writes the last steps."""
+    device.catch_up()
+    box.timeline.turn_to(EVAL)
 
 
 def run_step(box, device, forward=3, wait=2, backward=5):
@@ -109,8 +61,7 @@ def test_steps_are_written_in_order_and_parts_sum_to_their_duration(box, device)
         run_step(box, device, forward=number, wait=1, backward=2)
         if number % 7 == 0:
             device.catch_up()
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
+    finish(box, device)
     records, totals = read_steps(box)
     assert [record.step for record in records] == list(range(1, 51))
     assert [ms(record.duration) for record in records] == [number + 3 for number in range(50)]
@@ -131,8 +82,7 @@ def test_steps_of_a_hanging_device_are_written_without_times(box, device):
     assert device.num_events < 600  # five events a step; those of a dropped step are used again
     device.catch_up()
     run_step(box, device)
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
+    finish(box, device)
     assert [ms(record.duration) for record in read_steps(box).records][-_MAX_QUEUED - 1 :] == [10] * (_MAX_QUEUED + 1)
 
 
@@ -224,8 +174,7 @@ def test_asynchronous_collective_is_in_flight_until_the_wait_ends(box, device):
     device.launch(3)
     box.timeline.leave_op(issued)
     box.timeline.end_step()
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
+    finish(box, device)
     (record,), _ = read_steps(box)
     op = record.measures.ops["all_reduce"]
     assert (ms(op.exposed_seconds), ms(op.inflight_seconds)) == (5, 9)
@@ -249,8 +198,7 @@ def test_nothing_is_recorded_while_a_graph_is_captured(box, device):
     device.capturing = False
     device.catch_up()
     run_step(box, device)
-    device.catch_up()
-    box.timeline.turn_to(EVAL)
+    finish(box, device)
     records, _ = read_steps(box)
     assert len(records) == 2
     assert all(map(parts_sum_to_duration, records))

@@ -1,15 +1,11 @@
-"""Tests of the functions for trainers.
-
-They do not raise. Each mistake is reported once, in a single line.
-"""
+"""Tests of the functions for trainers: they do not raise, and report each mistake once, in a single line."""
 
 import contextlib
 import re
 
 import pytest
 
-from tests.boxes import read_totals
-from tests.probe.reading import read_box, zmon_lines
+from tests.probe.reading import read_box, run_rank, zmon_lines
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -17,15 +13,13 @@ from zmon.schema.names import ACTIVITIES, PHASES
 
 
 def job_lines(rank):
-    """Return the lines that the job has printed."""
     return [line for line in rank.output.splitlines() if not line.startswith("zmon: ")]
 
 
 def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
-    rank = start_rank("""
-        import zmon
-        from zmon import probe
-        assert probe.attach_box(labels={"owner": "ann"})
+    rank = run_rank(
+        start_rank,
+        """
         for _ in range(3):
             with zmon.step():
                 zmon.phase("no such phase")
@@ -35,9 +29,8 @@ def test_invalid_calls_do_not_raise_and_are_each_reported_once(start_rank):
             zmon.report(**{f"key-{n}": n for n in range(9)})
         zmon.work(samples="many")
         zmon.step("seven").__enter__()
-        print("done")
-    """)
-    assert rank.wait() == 0
+        """,
+    )
     lines = zmon_lines(rank)
     assert len(lines) == len(set(lines)) == 5
     assert f"use one of {', '.join(PHASES)}" in lines[0]
@@ -113,35 +106,11 @@ def test_attach_writes_the_identity_of_the_rank(start_rank):
     assert identity.labels == {"owner": "ann", "model": "dlrm"}
 
 
-def test_phases_on_a_real_clock_sum_to_each_step(start_rank):
-    rank = start_rank("""
-        import time, zmon
-        from zmon import probe
-        probe.attach_box()
-        for _ in range(5):
-            with zmon.step():
-                zmon.phase("data")
-                time.sleep(0.002)
-                zmon.work(samples=32)
-                zmon.phase("forward")
-                time.sleep(0.003)
-    """)
-    assert rank.wait() == 0
-    records, _ = read_box(rank.box)
-    assert len(records) == 5
-    for record in records:
-        assert sum(record.measures.phases.values()) == pytest.approx(record.duration, abs=1e-9)
-        assert record.measures.phases["data"] >= 0.002
-        assert record.measures.phases["forward"] >= 0.003
-        assert record.measures.samples == 32
-
-
 def test_activity_that_fails_ends_without_a_checkpoint(start_rank):
-    rank = start_rank("""
-        import zmon
-        from zmon import probe
+    rank = run_rank(
+        start_rank,
+        """
         from zmon.schema.names import ACTIVITIES
-        probe.attach_box()
         with zmon.step():
             pass
         for activity in ("checkpoint", "eval"):
@@ -150,39 +119,19 @@ def test_activity_that_fails_ends_without_a_checkpoint(start_rank):
                     raise OSError("No space left on device")
             except OSError:
                 print(ACTIVITIES[probe.current.activity])
-    """)
-    assert rank.wait() == 0
+        """,
+    )
     assert rank.output == "train\ntrain\n"
     assert read_box(rank.box).totals.last_checkpoint_time is None
-
-
-def test_forked_worker_does_not_change_the_box_of_its_rank(start_rank):
-    rank = start_rank("""
-        import os, zmon
-        from zmon import probe
-        probe.attach_box()
-        worker = os.fork()
-        if not worker:
-            for _ in range(10):
-                with zmon.step():
-                    zmon.report(loss=9.0)
-            os._exit(0)
-        os.waitpid(worker, 0)
-    """)
-    assert rank.wait() == 0
-    with contextlib.closing(BoxReader(rank.box)) as reader:
-        assert (read_totals(reader).steps, reader.report()) == (0, {})
 
 
 @pytest.mark.parametrize("edge", ["c", "python"])
 def test_each_amount_that_a_job_declares_is_in_its_own_place(start_rank, edge):
     """The C edge binds the parameters of `zmon.work` by their position, which is that in the table of measures."""
     declared = [measure.name for measure in AMOUNT_MEASURES[: layout.NUM_DECLARED]]
-    rank = start_rank(
+    rank = run_rank(
+        start_rank,
         f"""
-        import zmon
-        from zmon import probe
-        assert probe.attach_box()
         for number, name in enumerate({declared!r}, 1):
             dtype = {{"dtype": "float32"}} if name == "flops" else {{}}
             with zmon.step():
@@ -192,17 +141,14 @@ def test_each_amount_that_a_job_declares_is_in_its_own_place(start_rank, edge):
         """,
         ZMON_EDGE=edge,
     )
-    assert rank.wait() == 0
     assert job_lines(rank) == [" ".join(str(11 * number) for number in range(1, len(declared) + 1))]
 
 
 @pytest.mark.parametrize("edge", ["c", "python"])
 def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank, edge):
-    rank = start_rank(
+    rank = run_rank(
+        start_rank,
         """
-        import zmon
-        from zmon import probe
-        assert probe.attach_box()
         for number in range(4):
             with zmon.step():
                 zmon.work(samples=1, flops=10**9, memory_traffic=500, dtype="bfloat16")
@@ -219,7 +165,6 @@ def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank,
         """,
         ZMON_EDGE=edge,
     )
-    assert rank.wait() == 0
     assert job_lines(rank) == [
         "declared {'bfloat16': 1.0}", f"{12 * 10**9} 2000", "{'float32': 0.25, 'bfloat16': 0.75}"
     ]  # fmt: skip
@@ -230,11 +175,9 @@ def test_declared_operations_need_a_dtype_and_are_in_the_box_with_it(start_rank,
 
 @pytest.mark.parametrize("edge", ["c", "python"])
 def test_odd_dtype_costs_the_operations_and_not_the_box_nor_the_samples(start_rank, edge):
-    rank = start_rank(
+    rank = run_rank(
+        start_rank,
         """
-        import zmon
-        from zmon import probe
-        assert probe.attach_box()
         class Dtype:
             def __str__(self):
                 return "torch.bfloat16"
@@ -252,5 +195,4 @@ def test_odd_dtype_costs_the_operations_and_not_the_box_nor_the_samples(start_ra
         """,
         ZMON_EDGE=edge,
     )
-    assert rank.wait() == 0
     assert job_lines(rank) == ["'' 25 -1 15", "{'bfloat16': 0.5, 'float32': 0.5} {'bfloat16': 1.0}"]

@@ -1,7 +1,4 @@
-"""Tests of the network interface of a job.
-
-It is the interface in the environment, or `lo` if all ranks share a host. Otherwise it is unknown.
-"""
+"""Tests of the network interface of a job: that of its environment, `lo` if all ranks share a host, or unknown."""
 
 import pytest
 
@@ -10,7 +7,6 @@ from zmon.probe.interface import JobInterface, job_interface, job_interface_name
 
 @pytest.fixture
 def sys_root(tmp_path):
-    """Return a folder like /sys, with three interfaces."""
     for number, interface_name in enumerate(("lo", "eth0", "docker0")):
         folder = tmp_path / "class/net" / interface_name / "statistics"
         folder.mkdir(parents=True)

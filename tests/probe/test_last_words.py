@@ -1,7 +1,4 @@
-"""Tests of the last words in the box of a rank that has ended.
-
-Last words record an exception, a plain exit or SIGTERM. A rank that was killed leaves none.
-"""
+"""Tests of the last words that an exception, a plain exit or SIGTERM leaves in the box of a rank, and a kill not."""
 
 import contextlib
 import ctypes
@@ -112,7 +109,6 @@ ENDINGS = {
     ),
     "exit()": plain_exit(ATTACH + "sys.exit()"),
     "exit(0)": plain_exit(ATTACH + "sys.exit(0)"),
-    "exit(None)": plain_exit(ATTACH + "sys.exit(None)"),
     # If such an exit counted as plain, its peers, which die of broken connections, would become the culprits.
     "exit with a code": exception(ATTACH + "sys.exit(3)", "SystemExit", "3", code=3),
     "exit with a message": exception(ATTACH + "sys.exit('bad data')", "SystemExit", "bad data"),

@@ -18,23 +18,17 @@ NODE = {"ZMON_JOB_ID": "x", "MASTER_ADDR": "10.0.0.7", "WORLD_SIZE": "2", "LOCAL
 
 def local(rank, port=1, size=2):
     """Return the variables of a rank whose launch is on one host."""
-    return {
-        **{"MASTER_ADDR": "localhost", "MASTER_PORT": str(port)},
-        **{"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)},
-    }
+    place = {"RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_WORLD_SIZE": str(size)}
+    return {"MASTER_ADDR": "localhost", "MASTER_PORT": str(port), **place}
 
 
 def elastic(rank, restart, port=1, size=2):
     """Return the variables that torchrun sets for a rank on one host, without `--rdzv-id`."""
-    return {
-        **local(rank, port, size),
-        **{"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(restart)},
-    }
+    elastic_variables = {"TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_RESTART_COUNT": str(restart)}
+    return local(rank, port, size) | elastic_variables
 
 
 class Ranks(NamedTuple):
-    """The ranks that a shell has started, in order."""
-
     launch_ids: list[str]
     launchers: list[str]  # their pids
 

@@ -1,17 +1,14 @@
-"""Tests of the ledger of a rank: checkpoints, gauges, work, memory and bytes on the interface.
-
-An invalid amount loses no later step.
-"""
+"""Tests of the ledger of a rank: checkpoints, gauges, work, memory and bytes on the interface."""
 
 from zlib import crc32
 
 import pytest
 
-from tests.boxes import ALL, read_part
+from tests.boxes import read_part
 from tests.probe.reading import read_steps
 from zmon.box import layout, writer
 from zmon.box.reader import BoxReader
-from zmon.box.steps import StepEnds, aligned_steps, totals, whole_steps
+from zmon.box.steps import StepEnds, aligned_steps
 from zmon.probe.interface import JobInterface
 from zmon.probe.rank import CHECKPOINT, EVAL, TRAIN
 from zmon.schema.measures import AMOUNT_MEASURES
@@ -21,8 +18,13 @@ DECLARED = [measure.name for measure in AMOUNT_MEASURES[: layout.NUM_DECLARED]]
 
 
 def work(box, **amounts):
-    """Report the work of a step, as `zmon.work` does."""
     box.ledger.work(*map(amounts.get, DECLARED))
+
+
+def step_with_work(box, **amounts):
+    box.timeline.begin_step(None)
+    work(box, **amounts)
+    box.steps(1)
 
 
 def test_only_a_complete_checkpoint_has_a_time(box):
@@ -82,9 +84,7 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
 def test_totals_count_on_beyond_their_limit(box):
     """A GPU does 2^62 operations within hours. Differences of totals stay right."""
     for _ in range(4):
-        box.timeline.begin_step(None)
-        work(box, flops=2**62 - 2**10, memory_traffic=2**61)
-        box.steps(1)
+        step_with_work(box, flops=2**62 - 2**10, memory_traffic=2**61)
     reader = BoxReader(box.path)
     number = box.ledger.boundaries
     before, last = reader._boundary(number - 1), reader._boundary(number)
@@ -94,38 +94,19 @@ def test_totals_count_on_beyond_their_limit(box):
     assert means == [[2**62 - 2**10], [2**61]]
 
 
-@pytest.mark.parametrize("name", DECLARED)
-def test_amount_is_that_of_the_step(box, name):
-    for _ in range(2):
-        box.timeline.begin_step(None)
-        work(box, **{name: 3e12})
-        work(box, **{name: 500})
-        box.steps(1)
-    box.steps(1)
-    reader = BoxReader(box.path)
-    steps = whole_steps({"": reader.steps_ended(0, ALL, 9)})
-    assert steps.values(name) == [3 * 10**12 + 500, 3 * 10**12 + 500, None]
-    assert totals(reader.last_boundary())[name] == 2 * (3 * 10**12 + 500)
-    reader.close()
-
-
 @pytest.mark.parametrize(
     ("counted_samples", "expected"), [(0, [1000, 1000, 1000]), (32, [1000, 500, 1000])], ids=["fixed", "by samples"]
 )
 def test_counted_step_stands_for_later_ones_by_their_samples(box, counted_samples, expected):
     box.ledger.counted_flops, box.ledger.counted_samples = 1000, counted_samples
     for samples in (32, 16, None):
-        box.timeline.begin_step(None)
-        work(box, samples=samples)
-        box.steps(1)
+        step_with_work(box, samples=samples)
     assert [r.measures.flops for r in read_steps(box).records] == expected
 
 
 def test_declared_operations_count_instead_of_counted_ones(box):
     box.ledger.counted_flops = 1000
-    box.timeline.begin_step(None)
-    work(box, flops=7)
-    box.steps(1)
+    step_with_work(box, flops=7)
     assert read_steps(box).records[0].measures.flops == 7
 
 
@@ -153,8 +134,6 @@ def test_memory_is_read_once_a_second_and_kept_if_a_reading_fails(box):
 
 
 class FakeInterface(JobInterface):
-    """An interface whose counters a test sets."""
-
     def __init__(self):
         self.counters = [1000, 2000]
         self._last = self.read()
@@ -173,11 +152,16 @@ def interface(box):
     return interface
 
 
-def test_interface_bytes_are_counted_per_step_and_not_during_evaluation(box, interface):
+def step_with_traffic(box, interface, sent, seconds, received=0):
     box.timeline.begin_step(None)
-    interface.counters = [1300, 2050]
-    box.clock.sleep(0.1)
+    interface.counters[0] += sent
+    interface.counters[1] += received
+    box.clock.sleep(seconds)
     box.timeline.end_step()
+
+
+def test_interface_bytes_are_counted_per_step_and_not_during_evaluation(box, interface):
+    step_with_traffic(box, interface, sent=300, seconds=0.1, received=50)
     box.timeline.turn_to(EVAL)
     interface.counters = [5000, 5000]
     box.steps(1)
@@ -189,20 +173,14 @@ def test_interface_bytes_are_counted_per_step_and_not_during_evaluation(box, int
 def test_bytes_of_short_steps_are_the_mean_since_the_last_reading(box, interface):
     """Five steps of 20 ms share a reading; a slow step has its own."""
     for seconds in (0.02, 0.02, 0.02, 0.02, 0.02, 0.5):
-        box.timeline.begin_step(None)
-        interface.counters[0] += round(1000 * seconds)
-        box.clock.sleep(seconds)
-        box.timeline.end_step()
+        step_with_traffic(box, interface, round(1000 * seconds), seconds)
     records, totals = read_steps(box)
     assert [record.measures.nic_sent_bytes for record in records[1:]] == [None, None, None, None, 20, 500]
     assert totals.measures.nic_sent_bytes == 600
 
 
 def test_bytes_of_steps_before_a_change_of_activity_are_in_the_totals(box, interface):
-    box.timeline.begin_step(None)
-    interface.counters[0] += 70
-    box.clock.sleep(0.02)
-    box.timeline.end_step()
+    step_with_traffic(box, interface, sent=70, seconds=0.02)
     box.timeline.turn_to(EVAL)
     interface.counters[0] += 5000
     box.timeline.turn_to(TRAIN)

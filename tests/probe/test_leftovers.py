@@ -19,7 +19,6 @@ LONG_AGO = time.time() - GRACE_SECONDS - 60
 
 @pytest.fixture
 def sockets(tmp_path_factory):
-    """The folder of short socket paths."""
     return tmp_path_factory.mktemp("s")
 
 

@@ -8,7 +8,6 @@ from zmon.probe.last_words import origin_of
 
 
 def caught(function):
-    """Return the exception that the function raises."""
     try:
         function()
     except Exception as error:
@@ -38,10 +37,10 @@ def hidden():
         raise RuntimeError("step failed") from None
 
 
-def in_file(path, name, statement="raise RuntimeError('Connection reset by peer')"):
-    """Return a function with this name that is defined in the file `path`."""
+def in_file(path, name):
+    """Return a function with this name that is defined in the file `path`, and raises."""
     names = {}
-    exec(compile(f"def {name}():\n    {statement}\n", path, "exec"), names)
+    exec(compile(f"def {name}():\n    raise RuntimeError('Connection reset by peer')\n", path, "exec"), names)
     return names[name]
 
 
@@ -65,21 +64,29 @@ def test_chain_of_causes_may_be_a_circle():
     assert origin_of(first).in_collective is False
 
 
-COLLECTIVE = [
-    ("/env/site-packages/torch/distributed/distributed_c10d.py", "all_reduce"),
-    ("/env/site-packages/torch/distributed/_functional_collectives.py", "wait_tensor"),
-    ("<zmon, passed over like importlib._bootstrap>", "wait"),
-    ("<zmon, passed over like importlib._bootstrap>", "collective"),
-]
+TORCH = "/env/site-packages/torch/distributed/distributed_c10d.py"
+ZMON = "<zmon, passed over like importlib._bootstrap>"  # the file of its wrappers
 
 
-@pytest.mark.parametrize(("path", "name"), COLLECTIVE)
-def test_error_that_passes_through_a_collective(path, name):
-    assert origin_of(caught(in_file(path, name))).in_collective is True
+@pytest.mark.parametrize(
+    ("path", "name", "in_collective"),
+    [
+        (TORCH, "all_reduce", True),
+        ("/env/site-packages/torch/distributed/_functional_collectives.py", "wait_tensor", True),
+        (ZMON, "wait", True),
+        (ZMON, "collective", True),
+        ("/job/train.py", "all_reduce", False),
+        ("/env/site-packages/s3/client.py", "wait", False),
+        (TORCH, "init_process_group", False),
+        (ZMON, "loading", False),
+    ],
+)
+def test_error_passed_through_a_collective_if_a_function_of_torch_or_zmon_was_one(path, name, in_collective):
+    assert origin_of(caught(in_file(path, name))).in_collective is in_collective
 
 
 def test_error_wrapped_by_the_job_passed_through_a_collective():
-    collective = in_file(*COLLECTIVE[0])
+    collective = in_file(TORCH, "all_reduce")
 
     def step():
         try:
@@ -88,16 +95,3 @@ def test_error_wrapped_by_the_job_passed_through_a_collective():
             raise KeyError("training failed") from error
 
     assert origin_of(caught(step)).in_collective is True
-
-
-@pytest.mark.parametrize(
-    ("path", "name"),
-    [
-        ("/job/train.py", "all_reduce"),
-        ("/env/site-packages/s3/client.py", "wait"),
-        ("/env/site-packages/torch/distributed/distributed_c10d.py", "init_process_group"),
-        ("<zmon, passed over like importlib._bootstrap>", "loading"),
-    ],
-)
-def test_error_outside_of_collectives(path, name):
-    assert origin_of(caught(in_file(path, name))).in_collective is False

@@ -1,14 +1,11 @@
-"""Tests of the plan of the trainer, which rank 0 writes beside its box.
-
-An invalid plan is dropped. The size of the file is bounded for any number of ranks and tables.
-"""
+"""Tests of the plan of the trainer, which rank 0 writes beside its box in a file of bounded size."""
 
 import contextlib
 import json
 
 import pytest
 
-from tests.probe.reading import read_box, zmon_lines
+from tests.probe.reading import read_box, run_rank, zmon_lines
 from zmon.box.reader import BoxReader
 from zmon.errors import UsageError
 from zmon.probe.plan_file import COUNTS, encode_plan
@@ -17,24 +14,15 @@ from zmon.schema.plan import MAX_PLAN_BYTES
 LOAD = {"lookups": 20_000, "sent_bytes": 12_345_678, "received_bytes": 12_345_678, "memory_bytes": 12_345_678_901,
         "seconds": 0.0123456789}  # fmt: skip
 
-SCRIPT = """
-    import zmon
-    from zmon import probe
-    probe.attach_box()
-    zmon.plan(ranks=[{"lookups": 7, "tables": ["t3", 4]}, {"seconds": 0.5}], samples_per_second=1e6)
-    with zmon.step():
-        pass
-"""
+PLAN = 'zmon.plan(ranks=[{"lookups": 7, "tables": ["t3", 4]}, {"seconds": 0.5}], samples_per_second=1e6)'
 
 
 def read_plan_file(rank):
-    """Return the content of the plan's file."""
     return json.loads(rank.box.with_name("plan.json").read_text())
 
 
 def test_rank_0_writes_its_plan_beside_its_box(start_rank):
-    rank = start_rank(SCRIPT, world_size=2)
-    assert rank.wait() == 0
+    rank = run_rank(start_rank, PLAN, world_size=2)
     assert rank.output == ""
     file = read_plan_file(rank)
     with contextlib.closing(BoxReader(rank.box)) as reader:
@@ -49,15 +37,7 @@ def test_rank_0_writes_its_plan_beside_its_box(start_rank):
 
 
 def test_steps_need_no_prediction_for_the_ranks(start_rank):
-    rank = start_rank("""
-        import zmon
-        from zmon import probe
-        probe.attach_box()
-        zmon.plan(steps=50_000)
-        with zmon.step():
-            pass
-    """, world_size=2)  # fmt: skip
-    assert rank.wait() == 0
+    rank = run_rank(start_rank, "zmon.plan(steps=50_000)", world_size=2)
     assert rank.output == ""
     assert read_plan_file(rank)["plan"] == {
         **{name: [] for name in (*COUNTS, "seconds", "tables", "num_tables")}, "totals": {}, "steps": 50_000,
@@ -65,8 +45,7 @@ def test_steps_need_no_prediction_for_the_ranks(start_rank):
 
 
 def test_ranks_other_than_0_write_no_plan(start_rank):
-    rank = start_rank(SCRIPT, number=1, world_size=2)
-    assert rank.wait() == 0
+    rank = run_rank(start_rank, f"{PLAN}\nwith zmon.step():\n    pass\n", number=1, world_size=2)
     assert (rank.output, read_box(rank.box).totals.dropped_records) == ("", 0)
     assert not rank.box.with_name("plan.json").exists()
 
@@ -91,12 +70,8 @@ MISUSE = {
 
 
 def test_invalid_plan_is_dropped_and_the_previous_plan_is_kept(start_rank):
-    rank = start_rank(
-        "import zmon\nfrom zmon import probe\nprobe.attach_box()\nzmon.plan(ranks=[{'lookups': 7}])\n"
-        + "".join(f"zmon.plan({arguments})\n" for arguments in MISUSE)
-        + "with zmon.step():\n    pass\n"
-    )
-    assert rank.wait() == 0
+    calls = "".join(f"zmon.plan({arguments})\n" for arguments in ("ranks=[{'lookups': 7}]", *MISUSE))
+    rank = run_rank(start_rank, f"{calls}with zmon.step():\n    pass\n")
     for line, part in zip(zmon_lines(rank), MISUSE.values(), strict=True):
         assert line.startswith(f"zmon: zmon.plan(): {part}")
     assert read_box(rank.box).totals.dropped_records == len(MISUSE)
@@ -104,15 +79,9 @@ def test_invalid_plan_is_dropped_and_the_previous_plan_is_kept(start_rank):
 
 
 def test_plan_without_space_on_disk_is_reported_and_leaves_no_file(start_rank):
-    rank = start_rank("""
-        import resource, zmon
-        from zmon import probe
-        probe.attach_box()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-        zmon.plan(ranks=[{"tables": [f"t{number}" for number in range(1000)]}])
-        print("trains on")
-    """)
-    assert rank.wait() == 0
+    limit = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))\n"
+    plan = "zmon.plan(ranks=[{'tables': [f't{number}' for number in range(1000)]}])\nprint('trains on')"
+    rank = run_rank(start_rank, limit + plan)
     complaint, rest = rank.output.splitlines()
     assert complaint.startswith(f"zmon: cannot write the plan {rank.box.with_name('plan.json')}")
     assert rest == "trains on"

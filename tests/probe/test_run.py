@@ -1,8 +1,4 @@
-"""Tests of `zmon run`.
-
-It does not change exit code, output, signals, stdin, arguments or ignored signals of the command. It watches Python
-processes in the command that import torch, and reports its own failures in a single line.
-"""
+"""Tests of `zmon run`: the command does the same as without it, and its own failures are a single line."""
 
 import ast
 import json
@@ -24,7 +20,6 @@ from zmon.probe.run import environment, path_without
 
 
 def assert_single_line(stderr, *parts):
-    """Assert that stderr is one line of zmon with these parts."""
     lines = stderr.splitlines()
     assert len(lines) == 1, stderr
     assert lines[0].startswith("zmon: ")
@@ -32,12 +27,7 @@ def assert_single_line(stderr, *parts):
         assert part in lines[0]
 
 
-# -- the command is unchanged ------------------------------------------------------------------------------
-
-
 class Run(NamedTuple):
-    """A command, and what it does."""
-
     command: list[str]
     output: bytes = b""  # the beginning of its stdout
     code: int = 0
@@ -46,7 +36,6 @@ class Run(NamedTuple):
 
 
 def site(text):
-    """Return the job's own sitecustomize, as the `file` of a run."""
     return "packages/sitecustomize.py", text
 
 
@@ -135,9 +124,6 @@ def test_rank_has_the_same_environment_and_path_as_without_zmon(job, path):
     assert watched == bare
 
 
-# -- messages ----------------------------------------------------------------------------------------------
-
-
 def test_environment_without_torch_is_reported_once_and_the_command_runs(job):
     venv.create(job.root / "venv", symlinks=True)
     (job.packages / "torch.py").unlink()
@@ -148,22 +134,21 @@ def test_environment_without_torch_is_reported_once_and_the_command_runs(job):
     assert_single_line(done.stderr, "venv/bin/python", "no torch")
 
 
-TORCH_TWICE = python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])")
+OLD_TORCH = ("packages/torch.py", '__version__ = "2.13.0+cpu"', '__version__ = "2.8.1"', ("torch 2.8.1", "2.9"))
+NEWER_PYTHON_NEEDED = (
+    "beside/zmon/probe/autoload/sitecustomize.py", "OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (9, 0)",
+    ("too old", "3.11"),
+)  # fmt: skip
 
 
-def test_torch_that_is_too_old_is_reported_once(job):
-    job.write(job.packages / "torch.py", '__version__ = "2.8.1"')
-    done = job.run(*TORCH_TWICE)
+@pytest.mark.parametrize(("name", "old", "new", "parts"), [OLD_TORCH, NEWER_PYTHON_NEEDED], ids=["torch", "Python"])
+def test_torch_or_python_that_is_too_old_is_reported_once(job, name, old, new, parts):
+    file = job.root / name
+    assert old in file.read_text()
+    file.write_text(file.read_text().replace(old, new))
+    done = job.run(*python("import subprocess, sys, torch; subprocess.run([sys.executable, '-c', 'import torch'])"))
     assert (done.returncode, job.watched) == (0, [])
-    assert_single_line(done.stderr, "torch 2.8.1", "2.9")
-
-
-def test_python_that_is_too_old_is_reported_once(job):
-    file = job.zmon / "probe/autoload/sitecustomize.py"
-    file.write_text(file.read_text().replace("OLDEST_PYTHON = (3, 11)", "OLDEST_PYTHON = (9, 0)"))
-    done = job.run(*TORCH_TWICE)
-    assert (done.returncode, job.watched) == (0, [])
-    assert_single_line(done.stderr, "too old", "3.11")
+    assert_single_line(done.stderr, *parts)
 
 
 def test_python_3_6_can_parse_sitecustomize():
@@ -185,8 +170,6 @@ def test_closed_or_full_stderr_does_not_harm_the_job(job, stderr):
     done = job.run("bash", "-c", f"{sys.executable} script.py {stderr}")
     assert (done.returncode, done.stdout) == (0, "runs\n")
 
-
-# -- the command line --------------------------------------------------------------------------------------
 
 ZMON_RUN = [sys.executable, "-m", "zmon", "run"]
 INSTALLED_ZMON_RUN = [Path(sys.executable).with_name("zmon"), "run", "--"]  # it does not import from the job's folder
@@ -255,11 +238,7 @@ def test_invalid_label_is_refused(label):
 
 @pytest.mark.parametrize(
     ("path", "result"),
-    [
-        ("/uvx/bin:/job/bin:/usr/bin", "/job/bin:/usr/bin"),
-        ("/job/bin", "/job/bin"),
-        ("/uvx/bin", "/uvx/bin"),
-    ],
+    [("/uvx/bin:/job/bin:/usr/bin", "/job/bin:/usr/bin"), ("/job/bin", "/job/bin"), ("/uvx/bin", "/uvx/bin")],
 )
 def test_command_is_not_looked_up_in_the_environment_that_was_made_for_zmon(path, result):
     assert path_without(path, "/uvx/bin") == result

@@ -18,13 +18,19 @@ env = environment(inherited_environment())
 check_beside(env["ZMON_RUN_PID"], look_seconds=0.05, lasting_seconds=0.1)
 become_or_exit(sys.argv[1:], env)
 """
-# A process that has this file in its memory looks as if it had imported torch.
+# A process that has this file in its memory looks as if it had imported torch. It ends once the check has ended.
 LOADS = """
-import mmap, os, sys, time
+import mmap, os, socket, sys, time
 with open("libtorch_cpu.so", "r+b") as file:
     library = mmap.mmap(file.fileno(), 0)
 sys.stdin.close()
-time.sleep(2.0)
+check, deadline = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM), time.monotonic() + 2.0
+while time.monotonic() < deadline:
+    try:
+        check.connect("\\0zmon-run-" + os.environ["ZMON_RUN_PID"])
+    except ConnectionRefusedError:
+        break
+    time.sleep(0.02)
 """
 
 
@@ -45,14 +51,8 @@ BESIDE = f"{sys.executable} loads.py"
 UNHOOKED = {
     "another sitecustomize": (f"PYTHONPATH=other:$PYTHONPATH {BESIDE}", "other/sitecustomize.py hides that of zmon"),
     "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
-    "no path": (
-        f"{sys.executable} -u -I loads.py",
-        "Python was started with -I, which makes it ignore PYTHONPATH. Leave",
-    ),
-    "no site": (
-        f"{sys.executable} -S loads.py",
-        "Python was started with -S, which keeps it from importing sitecustom",
-    ),
+    "no path": (f"{sys.executable} -u -I loads.py", "Python was started with -I, which makes it ignore PYTHONPATH."),
+    "no site": (f"{sys.executable} -S loads.py", "Python was started with -S, which keeps it from importing sitec"),
 }
 
 

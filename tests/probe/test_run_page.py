@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.probe.reading import run_rank
 from zmon.probe.run_page import with_run_page
 
 WANDB = {"WANDB_ENTITY": "ann", "WANDB_PROJECT": "ads", "WANDB_RUN_ID": "1jx1ud12", "WANDB_API_KEY": "secret"}
@@ -59,17 +60,15 @@ def test_unknown_run_page_is_left_out(env):
     assert with_run_page({"owner": "ann"}, env) == {"owner": "ann"}
 
 
-def test_page_that_the_job_names_itself_comes_first():
-    labels = {"run_page": "http://tensorboard:6006"}
-    assert with_run_page(labels, WANDB) == labels
-
-
-def test_run_page_takes_no_place_of_another_label():
-    labels = {f"label{number}": "x" for number in range(16)}
+@pytest.mark.parametrize(
+    "labels",
+    [{"run_page": "http://tensorboard:6006"}, {f"label{number}": "x" for number in range(16)}],
+    ids=["the job names its page", "there is no place for another label"],
+)
+def test_labels_of_the_job_come_first(labels):
     assert with_run_page(labels, WANDB) == labels
 
 
 def test_label_of_a_rank_has_the_page(start_rank):
-    rank = start_rank("from zmon import probe\nprobe.attach_box()\nprint(probe._identity.labels)", **WANDB)
-    assert rank.wait() == 0
+    rank = run_rank(start_rank, "print(probe._identity.labels)", **WANDB)
     assert rank.output.strip() == "{'run_page': 'https://wandb.ai/ann/ads/runs/1jx1ud12'}"

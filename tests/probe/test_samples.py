@@ -13,103 +13,59 @@ def box(box):
     return box
 
 
-def samples_of_steps(box):
-    """Return the samples of each step."""
-    return [record.measures.samples for record in read_steps(box).records]
-
-
-def call_model(counter, model, samples, backward=1):
-    """Call a model with these samples, and run its backward passes."""
+def call_model(counter, model, samples, num_backward=1):
     counter.call(model, samples)
-    for _ in range(backward):
+    for _ in range(num_backward):
         counter.end_backward()
 
 
-STEPS = {  # what each step loads and calls, as `load DATA_SET SAMPLES` or `call MODEL SAMPLES` → samples and source
-    "batches of one step are added up": (
-        ["load 1 8", "load 1 8, load 1 8", "load 1 8, load 1 3"], [8, 16, 11], "loader"
-    ),
-    "step without a batch is unknown and not zero": ([""], [None], ""),
-    "two data sets side by side are not added up": (
-        ["load 1 8, load 2 56, load 1 8, load 2 56"], [112], "loader"
-    ),
+# What happens in each step → its samples. The words are `load DATA_SET SAMPLES`, `call MODEL SAMPLES BACKWARD_PASSES`,
+# `work SAMPLES` (the job reports them), `send` (to the next stage of a pipeline), and changes of the activity.
+STEPS = {
+    "batches of one step are added up": (["load 1 8", "load 1 8, load 1 8", "load 1 8, load 1 3"], [8, 16, 11]),
+    "step without a batch is unknown and not zero": ([""], [None]),
+    "two data sets side by side are not added up": (["load 1 8, load 2 56, load 1 8, load 2 56"], [112]),
     "input of the model counts only if no loader is known": (
-        ["call 1 4", "call 1 4, load 1 8", "call 1 4"], [4, 8, None], "loader"
+        ["call 1 4 1", "call 1 4 1, load 1 8", "call 1 4 1"], [4, 8, None],
     ),
+    "job that reports its samples ends the inference": (["load 1 8, work 5", "load 1 8, call 1 8 1"], [5, None]),
+    # The first batch of an evaluation, or of the training after it, is loaded before its first forward pass.
+    "batches of an evaluation or a checkpoint belong to no step": (
+        ["load 1 8", "load 2 100, eval, load 2 100, load 2 100, load 1 8, train", "checkpoint, train, load 1 7"],
+        [8, 8, 7],
+    ),
+    # All stages process the same samples, so their sum would be a multiple of what the job trains on.
+    "samples of a pipeline stage are unknown": (["load 1 8, send"], [None]),
+    "one call of the model": (["call 1 8 1"], [8]),
+    "two losses of one call": (["call 1 8 2"], [8]),
+    "gradient accumulation": (["call 1 8 1, call 1 8 1"], [16]),
+    "two views of the same samples": (["call 1 8 0, call 1 8 1"], [8]),
+    "a second model, behind the first": (["call 1 8 1, call 2 64 1"], [8]),
+    "nothing was trained": (["call 1 8 0"], [None]),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "samples", "source"), STEPS.values(), ids=STEPS)
-def test_samples_are_inferred(box, steps, samples, source):
-    counter = box.ledger.samples
+@pytest.mark.parametrize(("steps", "samples"), STEPS.values(), ids=STEPS)
+def test_samples_are_inferred(box, steps, samples):
+    line, counter = box.timeline, box.ledger.samples
+    actions = {
+        "load": counter.load,
+        "call": lambda *numbers: call_model(counter, *numbers),
+        "work": lambda number: box.ledger.work(number, None),
+        "send": lambda: line.count_op(OP_NUMBER["send"], 0, 64, 0),
+        "eval": lambda: line.turn_to(EVAL),
+        "checkpoint": lambda: line.turn_to(CHECKPOINT),
+        "train": lambda: line.turn_to(TRAIN),
+    }
     for step in steps:
         for act in filter(None, step.split(", ")):
-            verb, *numbers = act.split()
-            if verb == "load":
-                counter.load(*map(int, numbers))
-            else:
-                call_model(counter, *map(int, numbers))
-        box.timeline.end_step()
+            word, *numbers = act.split()
+            actions[word](*map(int, numbers))
+        line.end_step()
+    records, totals = read_steps(box)
     known = [number for number in samples if number is not None]
-    assert samples_of_steps(box) == samples
-    assert read_steps(box).totals.measures.samples == (sum(known) if known else None)
-    assert counter.source == source
-
-
-def test_job_that_reports_its_samples_ends_the_inference(box):
-    box.ledger.samples.load(1, 8)
-    box.ledger.work(5, None)
-    box.timeline.end_step()
-    box.ledger.samples.load(1, 8)
-    call_model(box.ledger.samples, 1, 8)
-    box.timeline.end_step()
-    assert samples_of_steps(box) == [5, None]
-    assert read_steps(box).totals.measures.samples == 5
-    assert box.ledger.samples.source == "declared"
-
-
-def test_batches_of_an_evaluation_or_a_checkpoint_belong_to_no_step(box):
-    counter = box.ledger.samples
-    counter.load(1, 8)
-    box.timeline.end_step()
-    counter.load(2, 100)  # the first batch of the evaluation is loaded before its first forward pass
-    box.timeline.turn_to(EVAL)
-    for _ in range(3):
-        counter.load(2, 100)
-    counter.load(1, 8)  # the first batch of the training is loaded before its first forward pass
-    box.timeline.turn_to(TRAIN)
-    box.timeline.end_step()
-    box.timeline.turn_to(CHECKPOINT)
-    box.timeline.turn_to(TRAIN)
-    counter.load(1, 7)
-    box.timeline.end_step()
-    assert samples_of_steps(box) == [8, 8, 7]
-
-
-CALLS = {  # model, samples and backward passes of each call → samples of the step
-    "one call": ([(1, 8, 1)], 8),
-    "two losses": ([(1, 8, 2)], 8),
-    "gradient accumulation": ([(1, 8, 1), (1, 8, 1)], 16),
-    "two views of the same samples": ([(1, 8, 0), (1, 8, 1)], 8),
-    "a second model, behind the first": ([(1, 8, 1), (2, 64, 1)], 8),
-    "nothing was trained": ([(1, 8, 0)], None),
-}
-
-
-@pytest.mark.parametrize(("calls", "samples"), CALLS.values(), ids=CALLS)
-def test_calls_of_the_model_are_counted_with_its_backward_passes(box, calls, samples):
-    for model, size, backward in calls:
-        call_model(box.ledger.samples, model, size, backward)
-    box.timeline.end_step()
-    assert samples_of_steps(box) == [samples]
-
-
-def test_samples_of_a_pipeline_stage_are_unknown(box):
-    """All stages process the same samples, so their sum would be a multiple of what the job trains on."""
-    box.ledger.samples.load(1, 8)
-    box.timeline.count_op(OP_NUMBER["send"], 0, 64, 0)
-    box.timeline.end_step()
-    assert samples_of_steps(box) == [None]
+    assert [record.measures.samples for record in records] == samples
+    assert totals.measures.samples == (sum(known) if known else None)
 
 
 def test_source_is_published_once_it_is_known_and_when_it_changes(box):

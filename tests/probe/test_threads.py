@@ -1,10 +1,8 @@
-"""Tests of a rank with several threads.
-
-Only the thread that trains acts for the rank and changes the timeline. The collectives of other threads are counted.
-Between two steps another thread can take the rank over (`adopt_thread`), and then acts for it.
-"""
+"""Tests of a rank with several threads: only the thread that trains changes the timeline, until another takes over."""
 
 from threading import Barrier, Thread
+
+import pytest
 
 from tests.probe.reading import current_state, parts_sum_to_duration, read_steps, time_by_part
 from zmon.probe.rank import _MAX_QUEUED_OPS, EVAL, OP_NUMBER, PHASE_NUMBER
@@ -27,6 +25,11 @@ def start_threads(number, work):
     return threads
 
 
+def run_threads(number, work):
+    for thread in start_threads(number, work):
+        thread.join(30)
+
+
 def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
@@ -42,8 +45,7 @@ def test_other_threads_do_not_change_the_timeline_of_the_rank(box):
         timeline.end_step()
         timeline.turn_to(EVAL)
 
-    for thread in start_threads(1, call_timeline):
-        thread.join(10)
+    run_threads(1, call_timeline)
     box.clock.sleep(0.001)
     state = current_state(box)
     assert (state.phase, state.op, state.activity, state.step) == ("forward", None, "train", 1)
@@ -73,8 +75,7 @@ def test_collectives_of_eight_threads_are_counted_exactly(box):
 
 
 def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
-    for thread in start_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)]):
-        thread.join(30)
+    run_threads(8, lambda: [box.timeline.count_op(ALL_REDUCE, 0, 1, 1) for _ in range(1000)])
     box.steps(2)
     totals = read_steps(box).totals
     count = totals.measures.ops["all_reduce"].count
@@ -82,32 +83,24 @@ def test_collectives_beyond_the_queue_are_dropped_and_counted(box):
     assert totals.dropped_records == 8000 - count
 
 
-def adopt(box):
-    """Let another thread take the rank over, if it may."""
-    for thread in start_threads(1, box.timeline.adopt_thread):
-        thread.join(10)
-
-
 def test_thread_that_trained_before_takes_the_rank_back_between_steps_only(box):
     box.timeline.begin_step(None)
-    adopt(box)
+    run_threads(1, box.timeline.adopt_thread)
     assert box.timeline.acts_for_rank()  # between two steps
-    adopt(box)
+    run_threads(1, box.timeline.adopt_thread)
     box.timeline.since += 1  # the other thread has marked something in this step
     assert not box.timeline.acts_for_rank()
 
 
-def test_thread_in_a_collective_keeps_the_rank(box):
+@pytest.mark.parametrize(
+    "be_busy",
+    [lambda line: line.enter_op(ALL_REDUCE, 0, 8, 8), lambda line: setattr(line, "autograd_depth", 1)],
+    ids=["in a collective", "in a backward pass"],
+)
+def test_busy_thread_keeps_the_rank(box, be_busy):
     box.timeline.begin_step(None)
-    box.timeline.enter_op(ALL_REDUCE, 0, 8, 8)
-    adopt(box)
-    assert box.timeline.acts_for_rank()
-
-
-def test_thread_in_a_backward_pass_keeps_the_rank(box):
-    box.timeline.begin_step(None)
-    box.timeline.autograd_depth = 1
-    adopt(box)
+    be_busy(box.timeline)
+    run_threads(1, box.timeline.adopt_thread)
     box.timeline.autograd_depth = 0
     assert box.timeline.acts_for_rank()
 
@@ -124,8 +117,7 @@ def test_steps_of_threads_that_take_turns_are_whole(box):
                 box.timeline.end_step()
 
     box.timeline.begin_step(None)
-    for thread in start_threads(4, train):
-        thread.join(30)
+    run_threads(4, train)
     assert box.timeline.adopt_thread()
     before = box.timeline.step
     box.steps(2)

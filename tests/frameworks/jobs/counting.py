@@ -21,7 +21,7 @@ class Count:
 
     def __init__(self, out: str) -> None:
         self.out = Path(out)
-        self.rank: int | None = None  # known once the process group exists
+        self.rank: int | None = None  # for a launcher that sets no RANK: the job sets it
         self.steps = self.evaluations = 0
         self.checkpoints: int | None = 0  # None: the framework does not say what this rank saves
         self.single: dict[str, int] = {}  # number of sends and receives, by op

@@ -31,7 +31,6 @@ def main() -> None:
                 torch.save({"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict()}, count.out / "c.pt")
                 count.checkpoints += 1
             dist.barrier()
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

@@ -40,7 +40,6 @@ def main() -> None:
             count.evaluations += 1
             engine.save_checkpoint(str(count.out / "saved"))
             count.checkpoints += 1
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

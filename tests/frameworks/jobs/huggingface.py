@@ -30,8 +30,6 @@ class Tokens(Dataset):
 
 
 class Counting(TrainerCallback):
-    """A callback that counts what the Trainer does."""
-
     def __init__(self, count: Count) -> None:
         self.count = count
 

@@ -36,8 +36,6 @@ class Module(lightning.LightningModule):
 
 
 class Counting(Callback):
-    """A callback that counts steps and evaluations."""
-
     def __init__(self, count: Count) -> None:
         self.count = count
 
@@ -52,8 +50,6 @@ class Counting(Callback):
 
 
 class Saving(ModelCheckpoint):
-    """A checkpoint callback that counts what it saves."""
-
     def _save_checkpoint(self, trainer: lightning.Trainer, filepath: str) -> None:
         super()._save_checkpoint(trainer, filepath)
         # Rank 0 saves, and the other rank waits. The callback of the example marks a checkpoint on both.

@@ -1,8 +1,7 @@
 """Train a tiny GPT with Megatron-Core, tensor parallel over both ranks; evaluate and save in the middle.
 
-Usage: `torchrun --nproc-per-node 2 megatron_gpt.py OUT`. Megatron puts its buffers on the current CUDA device and forks
-the state of CUDA's random numbers. This machine has no GPU, so the script makes the processor that device, and the fork
-does nothing.
+Megatron puts its buffers on the current CUDA device and forks the state of CUDA's random numbers. This machine has no
+GPU, so the script makes the processor that device, and the fork does nothing.
 """
 
 import sys
@@ -93,7 +92,6 @@ def main() -> None:
             folder.mkdir(exist_ok=True)
             dist_checkpointing.save(gpt.sharded_state_dict(), str(folder))
             count.checkpoints += 1
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

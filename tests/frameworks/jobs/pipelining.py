@@ -1,7 +1,4 @@
-"""Train a pipeline of two stages with torch.distributed.pipelining and its schedule 1F1B.
-
-Usage: `torchrun --nproc-per-node 2 pipelining.py OUT`.
-"""
+"""Train a pipeline of two stages with torch.distributed.pipelining and its schedule 1F1B."""
 
 import sys
 
@@ -53,7 +50,6 @@ def main() -> None:
     forward = VOTES + SHAPES + MICRO_BATCHES * (STEPS + 1)
     backward = VOTES + GRADIENT_SHAPES + MICRO_BATCHES * STEPS
     count.single = {"send": forward, "recv": backward} if first else {"send": backward, "recv": forward}
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

@@ -14,7 +14,6 @@ BATCH = 8
 
 
 def network() -> nn.Module:
-    """Return the network, with the same weights on each rank."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, 1))
 
@@ -33,7 +32,6 @@ def loader(accumulate: int = 1) -> DataLoader:
 
 @torch.no_grad()
 def evaluate(model: nn.Module) -> float:
-    """Return the mean loss of some rows of the table."""
     model.eval()
     losses = [nn.functional.mse_loss(model(x), y) for x, y in DataLoader(table(8 * BATCH), BATCH)]
     model.train()

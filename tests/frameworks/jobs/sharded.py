@@ -1,7 +1,4 @@
-"""Train with FSDP2; evaluate with the sharded model, and save with torch's distributed checkpoint.
-
-Usage: `torchrun --nproc-per-node 2 sharded.py OUT`.
-"""
+"""Train with FSDP2; evaluate with the sharded model, and save with torch's distributed checkpoint."""
 
 import sys
 
@@ -37,7 +34,6 @@ def main() -> None:
             dcp.save(dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True)),
                      checkpoint_id=count.out / "checkpoint")  # fmt: skip
             count.checkpoints += 1
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

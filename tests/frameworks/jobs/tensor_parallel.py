@@ -39,7 +39,6 @@ def main() -> None:
             if "--compile" in sys.argv:  # on a busy machine the thread that saves stops compiled code for seconds
                 saving.result()
     saving.result()
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

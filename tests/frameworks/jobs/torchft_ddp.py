@@ -1,7 +1,4 @@
-"""Train one replica group of two ranks with torchft: its manager votes on each update, FSDP2 shards the model.
-
-Usage: `torchrun --nproc-per-node 2 torchft_ddp.py OUT`.
-"""
+"""Train one replica group of two ranks with torchft: its manager votes on each update, FSDP2 shards the model."""
 
 import os
 import sys
@@ -46,7 +43,6 @@ def main() -> None:
             count.evaluations += 1
             torch.save(manager.state_dict(), count.out / f"manager-{dist.get_rank()}.pt")
             count.checkpoints += 1
-    count.rank = dist.get_rank()
     manager.shutdown()
     dist.barrier()
     if lighthouse is not None:

@@ -2,8 +2,6 @@
 
 The embedding tables are sharded, and their optimizer runs inside the backward pass. The dense layers have another
 optimizer.
-
-Usage: `torchrun --nproc-per-node 2 torchrec_dlrm.py OUT`.
 """
 
 import sys
@@ -78,7 +76,6 @@ def main() -> None:
             count.evaluations += 1
             torch.save(model.state_dict(), count.out / f"model-{dist.get_rank()}.pt")
             count.checkpoints += 1
-    count.rank = dist.get_rank()
     dist.destroy_process_group()
 
 

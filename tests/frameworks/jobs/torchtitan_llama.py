@@ -1,9 +1,8 @@
 """Train a tiny Llama with torchtitan and FSDP2; torchtitan validates and saves in the middle.
 
-Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`. torchtitan is for GPUs, so the script replaces some parts.
-The device is the processor, which gets CUDA's functions about memory. torch's plain attention replaces flex attention,
-which has no backward pass on processors. The script makes the tokenizer and the data. Model, sharding, optimizer, loop,
-validation and checkpoints are torchtitan's.
+torchtitan is for GPUs, so the script replaces some parts. The device is the processor, which gets the functions of CUDA
+about memory. torch's plain attention replaces flex attention, which has no backward pass on processors. The script
+makes the tokenizer and the data. Model, sharding, optimizer, loop, validation and checkpoints are torchtitan's.
 """
 
 import json
@@ -53,7 +52,6 @@ def divide_after_sum(self, factor: float) -> None:
 
 
 def write_data(folder: Path) -> None:
-    """Write a tokenizer of single letters, and texts."""
     letters = "abcdefghijklmnopqrstuvwxyz "
     vocabulary = {word: number for number, word in enumerate(["<unk>", "<s>", "</s>", *letters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

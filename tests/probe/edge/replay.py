@@ -156,7 +156,6 @@ class Replay:
             self.stores += sys.modules[NATIVE].take_stores()
 
     def image(self) -> bytes:
-        """Return all bytes of the box."""
         return bytes(self.writer.view)
 
     def counted(self, flops: int, samples: int) -> None:
@@ -195,7 +194,6 @@ class Replay:
 
 
 def records_stores() -> bool:
-    """Return True if the C edge is a build that records the order of its stores."""
     return hasattr(sys.modules.get(NATIVE), "take_stores")
 
 

@@ -20,7 +20,19 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 
 import zmon
 from tests.probe.hooks import ddp_settled
-from tests.probe.hooks.ddp_models import Failing, Half, Layers, Table, TwoOutputs, X, error_of, fail, net, small, train
+from tests.probe.hooks.ddp_models import (
+    Checkpointed,
+    Failing,
+    HalfUsed,
+    Sparse,
+    TwoOutputs,
+    X,
+    error_of,
+    fail,
+    net,
+    small,
+    train,
+)
 from zmon import probe
 from zmon.probe.hooks import ddp, reducer
 
@@ -31,7 +43,6 @@ SIZES = {"Float": 4, "Half": 2, "Int": 4, "Long": 8, "Double": 8, "Byte": 1}
 
 
 def recorded_collectives():
-    """Return the entries of torch's flight recorder so far, the oldest first."""
     trace = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
     return trace.get("entries", [])
 
@@ -168,12 +179,12 @@ ONE_LINE = {
     "accumulated": lambda: accumulated(small(net())),
     "settled_accumulated": lambda: accumulated(ddp_settled.trained()),
     "two_types": lambda: train(small(nn.Sequential(net(), nn.Linear(1, 1)).to(torch.float64)), x=X.double()),
-    "find_unused": lambda: train(small(Half(), find_unused_parameters=True)),
+    "find_unused": lambda: train(small(HalfUsed(), find_unused_parameters=True)),
     "static_graph": lambda: train(small(net(), static_graph=True), 5),
     "bucket_view": lambda: train(small(net(), gradient_as_bucket_view=True)),
     "sub_group": lambda: train(small(net(), process_group=dist.new_group([0, 1]))),
-    "checkpointed": lambda: train(small(Layers()), x=X.clone().requires_grad_()),
-    "sparse": lambda: train(small(Table()), x=torch.tensor([1, 2 + RANK])),
+    "checkpointed": lambda: train(small(Checkpointed()), x=X.clone().requires_grad_()),
+    "sparse": lambda: train(small(Sparse()), x=torch.tensor([1, 2 + RANK])),
     "explicit_gradients": lambda: explicit_gradients(small(net())),
     "settled_explicit_gradients": lambda: explicit_gradients(ddp_settled.trained()),
     "late_peer": lambda: ddp_settled.wait_for_peer(small(net())),

@@ -26,9 +26,7 @@ def small(module, **options):
     return DDP(module, bucket_cap_mb=0.001, **options)
 
 
-class Half(nn.Module):
-    """A model that uses half of its parameters."""
-
+class HalfUsed(nn.Module):
     def __init__(self):
         super().__init__()
         self.used, self.unused = net(), net()
@@ -37,9 +35,7 @@ class Half(nn.Module):
         return self.used(x)
 
 
-class Layers(nn.Module):
-    """A model with activation checkpoints."""
-
+class Checkpointed(nn.Module):
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
@@ -50,9 +46,7 @@ class Layers(nn.Module):
         return x
 
 
-class Table(nn.Module):
-    """A model with sparse gradients."""
-
+class Sparse(nn.Module):
     def __init__(self):
         super().__init__()
         self.table, self.top = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 1)
@@ -62,8 +56,6 @@ class Table(nn.Module):
 
 
 class TwoOutputs(nn.Module):
-    """A model whose outputs are differentiated one after the other."""
-
     def __init__(self):
         super().__init__()
         self.first, self.second = nn.Linear(20, 20), nn.Linear(20, 20)
@@ -77,7 +69,6 @@ def fail(where):
 
 
 def error_of(loss):
-    """Run a backward pass that fails, and return the text of its error."""
     try:
         loss.backward()
     except ArithmeticError as error:
@@ -85,8 +76,6 @@ def error_of(loss):
 
 
 class Failing(torch.autograd.Function):
-    """A function whose backward raises."""
-
     @staticmethod
     def forward(ctx, x):
         return x

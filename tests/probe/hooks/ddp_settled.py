@@ -13,7 +13,7 @@ import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 from torch.nn.parallel import DistributedDataParallel as DDP
 
-from tests.probe.hooks.ddp_models import Half, Layers, X, error_of, fail, net, small, train
+from tests.probe.hooks.ddp_models import Checkpointed, HalfUsed, X, error_of, fail, net, small, train
 from zmon import probe
 from zmon.box import layout
 from zmon.box.reader import BoxReader
@@ -61,7 +61,7 @@ def settled_static_graph():
 
 def settled_static_graph_with_unused():
     """No pass uses the parameter that has the hook of the C edge."""
-    module = small(Half(), static_graph=True)
+    module = small(HalfUsed(), static_graph=True)
     train(module, 8)
     with module.no_sync():
         train(module, 2)
@@ -69,7 +69,7 @@ def settled_static_graph_with_unused():
 
 
 def settled_checkpointed():
-    train(small(Layers()), 6, x=X.clone().requires_grad_())
+    train(small(Checkpointed()), 6, x=X.clone().requires_grad_())
 
 
 def settled_hook():
@@ -113,7 +113,7 @@ def settled_raising():
 
 def settled_reentrant():
     """Checkpoints run the engine again, in one bucket: its hook fires in an inner pass."""
-    train(DDP(Layers()), 6, x=X.clone().requires_grad_())
+    train(DDP(Checkpointed()), 6, x=X.clone().requires_grad_())
 
 
 def error_of_callback(module):

@@ -1,11 +1,15 @@
 """Tables of scripts that run in a watched rank, each with the lines that it prints.
 
     == each update is a step
-    for _ in range(5): train()
-    print(steps(), activity())
-    > 5 train
+    for _ in range(2):
+        train()
+        print(steps())
+    > 1
+    > 2
+    print(activity())  # > train
 
-A line with `==` begins a case with its name. Lines with `>` are what the script must print; all others are the script.
+A line with `==` begins a case with its name. What the script must print is in lines that begin with `>`, or behind
+`# >` at the end of a line of the script.
 
 Each script begins with `WATCHED`: a rank, a model, and functions that return the state of the rank, some from private
 attributes, because nothing public has it inside the rank.
@@ -40,10 +44,19 @@ model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Linear(2, 1))
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 batch = torch.ones(4, 2)
 
-def train(model=model):
-    optimizer.zero_grad()
-    model(batch).sum().backward()
-    optimizer.step()
+def train(trained=None, times=1):
+    for _ in range(times):
+        optimizer.zero_grad()
+        (model if trained is None else trained)(batch).sum().backward()
+        optimizer.step()
+
+def evaluate(evaluated=None, batch=batch):
+    # Evaluate a model, and return the activity of the rank after that.
+    evaluated = model if evaluated is None else evaluated
+    evaluated.eval()
+    with torch.no_grad():
+        evaluated(batch)
+    return activity()
 
 def in_thread(work):
     thread = threading.Thread(target=work)
@@ -63,6 +76,50 @@ dist.init_process_group(
 def counts(op):
     # How often the rank has called this operation, and the bytes that it sent and received.
     return [timeline.ledger.counts[first + OPS.index(op)] for first in (layout.COUNT, layout.SENT, layout.RECEIVED)]
+"""
+# A process group of one rank, for scripts that join more than once.
+JOIN = """
+import torch.distributed as dist
+
+def join(name, **timeout):
+    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1, **timeout)
+"""
+
+# Steps whose operations are counted.
+COUNTED = """
+from torch.utils._python_dispatch import _get_current_dispatch_mode as mode
+from torch.utils.flop_counter import FlopCounterMode
+
+def run(step, number=20):
+    for _ in range(number):
+        step()
+
+source = lambda: probe._identity.flops_source
+flops = lambda: timeline.ledger.counted_flops
+dtypes = lambda: probe._identity.flops_dtypes
+uncounted = lambda: probe._identity.uncounted
+
+def stepper(loss, parameters):
+    # A step that computes this loss.
+    optimizer = torch.optim.SGD(parameters, 0.01)
+    def step():
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+    return step
+
+def trainer_of(net, inputs):
+    return stepper(lambda: net(inputs).float().sum(), net.parameters())
+
+net, ones = nn.Linear(8, 8), torch.ones(2, 8)
+small_step = trainer_of(net, ones)  # 2 · 2 · 8 · 8 operations in forward and as many in backward: 512
+
+called = []
+def backend(graph, inputs):
+    def call(*args):
+        called.append(1)
+        return graph.forward(*args)
+    return call
 """
 
 # The regular end of a process that has loaded torch takes longer than most scripts; other tests cover it.
@@ -108,7 +165,7 @@ def cases(table, start="", joined=False, num_ranks=1):
     for case in rows:
         name, *lines = case.strip().splitlines()
         script = "\n".join(line for line in lines if not line.startswith("> "))
-        printed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+        printed = [line.rpartition("> ")[2] for line in lines if line.startswith("> ") or "  # > " in line]
         assert printed, f"{name} prints nothing"
         parameters.append(pytest.param(Case(start + script, printed, joined, num_ranks), id=name))
     return parameters

@@ -1,10 +1,4 @@
-"""Tests of `zmon.attach()`. It prints nothing, and a hook that fails does not harm the job."""
-
-
-def test_attach_prints_nothing_in_a_healthy_job(start_rank):
-    rank = start_rank("import zmon\nassert zmon.attach()\nwith zmon.step():\n    pass\n")
-    assert rank.wait(10) == 0
-    assert rank.output == ""
+"""Tests that `zmon.attach()` does not harm the job."""
 
 
 def test_rank_that_exits_right_after_attach_ends(start_rank):

@@ -1,7 +1,4 @@
-"""Tests of the hook for autograd's engine.
-
-A call is in the backward phase. A call that accumulates gradients also ends an evaluation.
-"""
+"""Tests of the hook for autograd's engine: a call is in the backward phase, and may end an evaluation."""
 
 import pytest
 
@@ -28,40 +25,33 @@ def noted():
 CASES = """
 == backward has its phase, also if it is nested, and restores the previous phase, also if it raises
 Note.apply(x).sum().backward()
-print(*noted())
-> ['backward'] other train
+print(*noted())  # > ['backward'] other train
 from torch.utils.checkpoint import checkpoint
 checkpoint(lambda x: Note.apply(x).exp(), x, use_reentrant=True).sum().backward()
-print(*noted())
-> ['backward'] other train
+print(*noted())  # > ['backward'] other train
 loss = model(batch).sum()
 loss.backward()
 timeline.phase(PHASES.index("forward"))
 try:
     loss.backward()
 except RuntimeError:
-    print(phase())
-> forward
+    print(phase())  # > forward
 
 == backward ends an evaluation, and explicit gradients do not
 # A job that computes the forces of a molecule in an evaluation uses explicit gradients.
 train()
-with torch.no_grad():
-    model.eval()(batch)
+evaluate()
 torch.autograd.grad(Note.apply(x).sum(), x)
-print(*noted())
-> ['backward'] other eval
+print(*noted())  # > ['backward'] other eval
 model.train()
 model(batch).sum().backward()
-print(activity())
-> train
+print(activity())  # > train
 
 == phases that the job marks are unchanged
 train()
 zmon.phase('embedding')
 Note.apply(x).sum().backward()
-print(*noted())
-> ['embedding'] embedding train
+print(*noted())  # > ['embedding'] embedding train
 
 == interrupt during the search for the model reaches the job
 from zmon.probe.hooks import forward
@@ -76,8 +66,7 @@ for _ in range(2):
         train()
     except Alarm:
         reached += 1
-print(reached)
-> 1
+print(reached)  # > 1
 """
 
 
@@ -97,4 +86,4 @@ def test_wrapper_of_the_job_around_the_engine_still_runs(start_rank):
         return engine(*args, **kwargs)
     graph._engine_run_backward = torch.autograd._engine_run_backward = counting
     """
-    assert run_script(start_rank, "for _ in range(6):\n    train()\nprint(len(calls))", before=before) == ["6"]
+    assert run_script(start_rank, "train(times=6)\nprint(len(calls))", before=before) == ["6"]

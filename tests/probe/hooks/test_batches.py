@@ -41,12 +41,6 @@ class Batch:
     sparse: Any
 
 
-def sizes(loader):
-    """Return the samples of each batch that the loader returns."""
-    batches = iter(loader)
-    return [loaded_samples(batches, batch) for batch in batches]
-
-
 def time_major(items):
     """Collate a batch whose second dimension is the samples."""
     return torch.stack([item[0] for item in items], dim=1)
@@ -57,24 +51,31 @@ def packed(items):
     return torch.cat([item[0] for item in items])
 
 
-@pytest.mark.parametrize(
-    ("loader", "expected"),
-    [
-        (DataLoader(Numbers(), 4), [4, 4, 2]),
-        (DataLoader(Numbers(), 4, drop_last=True), [4, 4]),
-        (DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), num_replicas=2, rank=0)), [4, 1]),
-        (DataLoader(Numbers(), 4, collate_fn=time_major), [4, 4, 2]),
-        (DataLoader(Numbers(), 4, collate_fn=packed), [4, 4, 2]),
-        (DataLoader(Numbers(), 4, collate_fn=str), [4, 4, 2]),
-        (DataLoader(Numbers(), batch_sampler=ByLength(range(10), batch_size=4, drop_last=False)), [2, 5, 3]),
-        (DataLoader(Stream(torch.zeros(3)), 4), [4, 4, 2]),
-        (DataLoader(Stream((torch.zeros(3), 1)), 4, collate_fn=time_major), [4, 4, 3]),  # the last one cannot be known
-        (DataLoader(Stream(torch.zeros(5, 3)), None), [5] * 10),  # batches of the data set itself
-        (DataLoader(Stream("text"), None), [None] * 10),
-    ],
-)
+LOADERS = {  # a loader → the samples of each batch that it returns
+    "batches of four": (DataLoader(Numbers(), 4), [4, 4, 2]),
+    "last batch dropped": (DataLoader(Numbers(), 4, drop_last=True), [4, 4]),
+    "first of two ranks": (
+        DataLoader(Numbers(), 4, sampler=DistributedSampler(Numbers(), num_replicas=2, rank=0)), [4, 1],
+    ),
+    "samples in the second dimension": (DataLoader(Numbers(), 4, collate_fn=time_major), [4, 4, 2]),
+    "no dimension for the samples": (DataLoader(Numbers(), 4, collate_fn=packed), [4, 4, 2]),
+    "no tensor": (DataLoader(Numbers(), 4, collate_fn=str), [4, 4, 2]),
+    "batches of different sizes": (
+        DataLoader(Numbers(), batch_sampler=ByLength(range(10), batch_size=4, drop_last=False)), [2, 5, 3],
+    ),
+    "stream": (DataLoader(Stream(torch.zeros(3)), 4), [4, 4, 2]),
+    "stream whose last batch cannot be known": (
+        DataLoader(Stream((torch.zeros(3), 1)), 4, collate_fn=time_major), [4, 4, 3],
+    ),
+    "batches of the data set itself": (DataLoader(Stream(torch.zeros(5, 3)), None), [5] * 10),
+    "texts of the data set itself": (DataLoader(Stream("text"), None), [None] * 10),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("loader", "expected"), LOADERS.values(), ids=LOADERS)
 def test_samples_of_each_batch_that_a_loader_returns(loader, expected):
-    assert sizes(loader) == expected
+    batches = iter(loader)
+    assert [loaded_samples(batches, batch) for batch in batches] == expected
 
 
 BATCHES = {

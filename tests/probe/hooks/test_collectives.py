@@ -76,12 +76,6 @@ def test_bytes_on_the_interface_come_from_local_rank_0_only(job):
     assert job[1].totals.measures.nic_sent_bytes is None
 
 
-def test_box_names_the_backend_and_a_socket_for_evidence(job):
-    for number, rank in enumerate(job):
-        assert (rank.identity.backend, rank.identity.device) == ("gloo", "cpu")
-        assert rank.identity.socket.endswith(f"rank-{number}.sock")
-
-
 def test_tensors_of_different_sizes_are_all_counted_in_each_direction():
     """The job cannot test this, because gloo supports lists of equal sizes only."""
     _, describe = DESCRIBERS["all_to_all"]

@@ -2,8 +2,7 @@
 
 import pytest
 
-from tests.probe.hooks.scripts import cases
-from tests.probe.hooks.test_flops import STEPS
+from tests.probe.hooks.scripts import COUNTED, cases
 
 CASES = """
 == operations of a CNN are those of the count by hand
@@ -51,8 +50,7 @@ step = stepper(lambda: function[0](ones, weight).sum(), [weight])
 run(step, 18)
 function[0] = torch.compile(product, backend=backend)
 run(step, 3)
-print(source(), len(called))
-> counted 3
+print(source(), len(called))  # > counted 3
 
 == function that is compiled in the counted step stays compiled
 function = [net]
@@ -68,26 +66,22 @@ print(len(called), repr(source()), uncounted())
 os.environ["KINETO_LOG_LEVEL"] = "99"
 with torch.profiler.profile() as own:
     run(small_step, 10)
-print(source(), len([e for e in own.events() if e.name == "aten::addmm"]) >= 10)
-> counted True
+print(source(), len([e for e in own.events() if e.name == "aten::addmm"]) >= 10)  # > counted True
 
 == mode of the job that begins in the counted step delays the count
 run(small_step, 3)
 with FlopCounterMode(display=False) as own:
     run(small_step, 1)
-print(repr(source()), own.get_total_flops())
-> '' 512
+print(repr(source()), own.get_total_flops())  # > '' 512
 run(small_step, 4)
-print(source(), flops(), mode())
-> counted 512 None
+print(source(), flops(), mode())  # > counted 512 None
 
 == mode of the job that ends late keeps no mode of zmon
 run(small_step, 3)
 with FlopCounterMode(display=False):
     run(small_step, 9)
 run(small_step, 2)
-print(mode(), timeline.step - 1)
-> None 14
+print(mode(), timeline.step - 1)  # > None 14
 
 == forward in another thread is not left out
 # torch.nn.DataParallel computes so.
@@ -96,8 +90,7 @@ def loss():
     in_thread(lambda: losses.append(net(ones).sum()))
     return losses[0]
 run(stepper(loss, net.parameters()))
-print(repr(source()), flops(), uncounted())
-> '' 0 none of the steps 4 to 8 could be counted as a whole
+print(repr(source()), flops(), uncounted())  # > '' 0 none of the steps 4 to 8 could be counted as a whole
 
 == products of nested tensors are reported as uncounted
 # They have no shape that could be read.
@@ -108,17 +101,14 @@ def step():
     with zmon.step():
         nn.functional.linear(nested, weight).to_padded_tensor(0.0).sum().backward()
 run(step, 6)
-print(timeline.step - 1, repr(source()))
-> 6 ''
-print("operations that zmon cannot count: aten::linear" in uncounted())
-> True
+print(timeline.step - 1, repr(source()))  # > 6 ''
+print("operations that zmon cannot count: aten::linear" in uncounted())  # > True
 
 == products of sparse matrices are not counted as dense
 warnings.simplefilter("ignore")
 matrix, weight = torch.eye(200).to_sparse_csr(), nn.Parameter(torch.ones(200, 64))
 run(stepper(lambda: (matrix @ weight).sum(), [weight]), 6)
-print(flops(), "aten::" in uncounted())
-> 0 True
+print(flops(), "aten::" in uncounted())  # > 0 True
 
 == tracing in the counted step works and does not count
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -130,8 +120,7 @@ def step():
     torch.ones(9, 9, device="meta") @ torch.ones(9, 9, device="meta")
     small_step()
 run(step, 6)
-print(source(), flops())
-> counted 512
+print(source(), flops())  # > counted 512
 
 == higher order operator in the counted step works and is reported as uncounted
 from torch._higher_order_ops.out_dtype import out_dtype
@@ -140,8 +129,7 @@ def step():
     out_dtype(torch.ops.aten.mm.default, torch.int32, integers, integers)
     small_step()
 run(step, 6)
-print("higher_order::out_dtype" in uncounted())
-> True
+print("higher_order::out_dtype" in uncounted())  # > True
 """
 
 JOINED = """
@@ -154,11 +142,10 @@ mesh = init_device_mesh("cpu", (2,))
 weight = nn.Parameter(distribute_tensor(torch.ones(8, 6), mesh, [Shard(1)]))
 inputs = distribute_tensor(torch.ones(4, 8), mesh, [Replicate()])
 run(stepper(lambda: (inputs @ weight).to_local().sum(), [weight]), 6)
-print(flops() == 2 * 2 * 4 * 8 * 3)
-> True
+print(flops() == 2 * 2 * 4 * 8 * 3)  # > True
 """
 
 
-@pytest.mark.parametrize("case", [*cases(CASES, STEPS), *cases(JOINED, STEPS, joined=True, num_ranks=2)])
+@pytest.mark.parametrize("case", [*cases(CASES, COUNTED), *cases(JOINED, COUNTED, joined=True, num_ranks=2)])
 def test_counting_mode(start_rank, case):
     case.check(start_rank)

@@ -1,18 +1,10 @@
-"""Tests of the hook that recognizes evaluation.
-
-Evaluation begins with the first forward in eval mode without gradients, and ends when the rank trains again.
-"""
+"""Tests of the hook that recognizes evaluation: it begins with the first forward in eval mode without gradients."""
 
 import pytest
 
 from tests.probe.hooks.scripts import cases
 
-EVALUATE = """
-def evaluate(model=model, batch=batch):
-    model.eval()
-    with torch.no_grad():
-        model(batch)
-    return activity()
+HOOKS = """
 def hooks(*models):
     # Return the number of hooks in the models that wait for an evaluation or for its end.
     modules = [module for root in models or (model,) for module in root.modules()]
@@ -22,42 +14,33 @@ def hooks(*models):
 
 CASES = """
 == evaluation before the first step belongs to init, and a later one lasts from its first forward to the next training
-print(evaluate(), hooks())
-> init 0
+print(evaluate(), hooks())  # > init 0
 train(model.train())
 model.eval()
-print(activity(), hooks())
-> train 1
-print(evaluate(), hooks())
-> eval 0
+print(activity(), hooks())  # > train 1
+print(evaluate(), hooks())  # > eval 0
 model.train()
-print(activity(), hooks())
-> eval 1
+print(activity(), hooks())  # > eval 1
 model(batch)
-print(activity(), hooks())
-> train 0
+print(activity(), hooks())  # > train 0
 
 == eval mode with gradients, in a frozen part or without a forward is training
 train()
 model.eval()
 model(batch).sum().backward()
 optimizer.step()
-print(activity(), steps())
-> train 2
+print(activity(), steps())  # > train 2
 model.train()
 model[1].eval()
 with torch.no_grad():
     model(batch)
 train()
-print(activity(), steps(), hooks())
-> train 3 0
+print(activity(), steps(), hooks())  # > train 3 0
 model.eval()
 model.train()
-print(hooks())
-> 0
+print(hooks())  # > 0
 with torch.inference_mode(): model(batch)
-print(activity())
-> train
+print(activity())  # > train
 
 == model at the address of another one that was never called is watched
 train()
@@ -65,22 +48,18 @@ short_lived = nn.Linear(2, 2).eval()
 address = id(short_lived)
 del short_lived
 later = next(module for module in [nn.Linear(2, 2) for _ in range(100)] if id(module) == address)
-print(evaluate(later, torch.ones(1, 2)))
-> eval
+print(evaluate(later, torch.ones(1, 2)))  # > eval
 
 == evaluation without no_grad begins once nothing has used the gradients of several forwards
 def evaluate_with_gradients(model=model):
     model.eval()
     return [(model(batch), activity())[1] for _ in range(9)]
 train(model.train())
-print(*evaluate_with_gradients(), steps(), hooks())
-> train train train train train train train eval eval 1 0
+print(*evaluate_with_gradients(), steps(), hooks())  # > train train train train train train train eval eval 1 0
 train(model.train())
-print(activity(), steps())
-> train 2
+print(activity(), steps())  # > train 2
 wrapped = nn.DataParallel(model)  # the model inside is called in each call of the wrapper
-print(*evaluate_with_gradients(wrapped))
-> train train train train train train train eval eval
+print(*evaluate_with_gradients(wrapped))  # > train train train train train train train eval eval
 
 == forward in eval mode whose gradients are used is training, as in adversarial training
 train(model.train())
@@ -90,15 +69,13 @@ for _ in range(2):
         torch.autograd.grad((model(batch) - model(2 * batch)).sum(), list(model.parameters()), allow_unused=True)
         print(end="" if activity() == "train" else "wrong ")
     train(model.train())
-print(activity(), steps())
-> train 3
+print(activity(), steps())  # > train 3
 model[0].eval()  # a frozen part
 for _ in range(9):
     for _ in range(2):  # gradient accumulation
         model(batch).sum().backward()
     optimizer.step()
-print(activity(), steps(), hooks())
-> train 12 1
+print(activity(), steps(), hooks())  # > train 12 1
 
 == update of the statistics of an average of weights is an evaluation, in training mode and without gradients
 from torch.optim import swa_utils
@@ -120,8 +97,7 @@ print(activity(), steps())
 > eval
 > eval 1
 train()
-print(activity(), steps())
-> train 2
+print(activity(), steps())  # > train 2
 with zmon.activity('checkpoint'):
     update_bn(batches(), average)
 in_thread(lambda: update_bn(batches(), average))
@@ -133,8 +109,7 @@ print(activity())
 == activity that the job marks is unchanged
 train()
 with zmon.activity('checkpoint'):
-    print(evaluate(), hooks())
-> checkpoint 0
+    print(evaluate(), hooks())  # > checkpoint 0
 
 == compiled model is watched without extra compilations
 from torch._dynamo.utils import counters
@@ -145,22 +120,17 @@ def compilations(explicit):
     counters.clear()
     for _ in range(4):
         train(compiled)
-        compiled.eval()
-        with torch.no_grad():
-            compiled(batch)
+        evaluate(compiled)
         compiled.train()
     return counters["stats"]["unique_graphs"], dict(counters["graph_break"])
-print(compilations(True) == compilations(False))
-> True
+print(compilations(True) == compilations(False))  # > True
 train(compiled)
-print(evaluate(compiled), hooks())
-> eval 0
+print(evaluate(compiled), hooks())  # > eval 0
 
 == scripted or copied model works as without zmon
 train()
 model.eval()
-print(type(torch.jit.script(model)).__name__, hooks())
-> RecursiveScriptModule 0
+print(type(torch.jit.script(model)).__name__, hooks())  # > RecursiveScriptModule 0
 scripted = torch.jit.script(nn.Linear(2, 2)).eval()
 train(model.train())
 model.eval()
@@ -168,8 +138,7 @@ copied = copy.deepcopy(model)
 train(model.train())
 with torch.no_grad():
     copied(batch), scripted(batch)
-print(activity(), timeline.ledger.dropped)
-> train 0
+print(activity(), timeline.ledger.dropped)  # > train 0
 
 == several models set to eval mode are recognized
 train()
@@ -178,15 +147,12 @@ model.eval()
 second.eval()
 with torch.no_grad():
     model(batch)
-    print(activity())
-> eval
+    print(activity())  # > eval
     second(batch)
-print(activity(), hooks(model, second))
-> eval 0
+print(activity(), hooks(model, second))  # > eval 0
 model.train(), second.train()
 train()
-print(activity(), hooks(model, second))
-> train 0
+print(activity(), hooks(model, second))  # > train 0
 """
 
 JOINED = """
@@ -195,16 +161,12 @@ wrapped = torch.nn.parallel.DistributedDataParallel(nn.Sequential(nn.Linear(2, 2
 optimizer = torch.optim.SGD(wrapped.parameters(), 0.1)
 train(wrapped)
 wrapped.eval()
-with torch.no_grad():
-    wrapped.module(batch)
-print(activity(), hooks(wrapped))
-> eval 0
+print(evaluate(wrapped.module), hooks(wrapped))  # > eval 0
 train(wrapped.train())
-print(activity(), evaluate(wrapped), hooks(wrapped))
-> train eval 0
+print(activity(), evaluate(wrapped), hooks(wrapped))  # > train eval 0
 """
 
 
-@pytest.mark.parametrize("case", [*cases(CASES, EVALUATE), *cases(JOINED, EVALUATE, joined=True)])
+@pytest.mark.parametrize("case", [*cases(CASES, HOOKS), *cases(JOINED, HOOKS, joined=True)])
 def test_evaluation(start_rank, case):
     case.check(start_rank)

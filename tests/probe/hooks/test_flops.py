@@ -6,43 +6,7 @@ import sys
 
 import pytest
 
-from tests.probe.hooks.scripts import cases, run_script
-
-STEPS = """
-from torch.utils._python_dispatch import _get_current_dispatch_mode as mode
-from torch.utils.flop_counter import FlopCounterMode
-
-def run(step, number=20):
-    for _ in range(number):
-        step()
-
-source = lambda: probe._identity.flops_source
-flops = lambda: timeline.ledger.counted_flops
-dtypes = lambda: probe._identity.flops_dtypes
-uncounted = lambda: probe._identity.uncounted
-
-def stepper(loss, parameters):
-    # A step that computes this loss.
-    optimizer = torch.optim.SGD(parameters, 0.01)
-    def step():
-        optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
-    return step
-
-def trainer_of(net, inputs):
-    return stepper(lambda: net(inputs).float().sum(), net.parameters())
-
-net, ones = nn.Linear(8, 8), torch.ones(2, 8)
-small_step = trainer_of(net, ones)  # 2 · 2 · 8 · 8 operations in forward and as many in backward: 512
-
-called = []
-def backend(graph, inputs):
-    def call(*args):
-        called.append(1)
-        return graph.forward(*args)
-    return call
-"""
+from tests.probe.hooks.scripts import COUNTED, cases, run_script
 
 CASES = """
 == compiled job keeps its compiled functions and must declare
@@ -50,11 +14,9 @@ CASES = """
 from torch._dynamo.utils import counters
 step = trainer_of(torch.compile(nn.Sequential(net, nn.ReLU(), nn.Linear(8, 8)), backend=backend), ones)
 run(step, 3)
-print(counters["stats"]["unique_graphs"], len(called))
-> 1 3
+print(counters["stats"]["unique_graphs"], len(called))  # > 1 3
 run(step, 10)
-print(counters["stats"]["unique_graphs"], len(called))
-> 1 13
+print(counters["stats"]["unique_graphs"], len(called))  # > 1 13
 print(repr(source()), uncounted())
 > '' torch compiles this job: it must declare its operations with zmon.work(flops=…)
 
@@ -77,43 +39,36 @@ def step():
     train()
     zmon.work(flops=1000, dtype="float32")
 run(step)
-print(source(), flops(), dtypes())
-> declared 0 {'float32': 1.0}
+print(source(), flops(), dtypes())  # > declared 0 {'float32': 1.0}
 
 == evaluation in the step delays the count
 run(small_step, 3)
 with zmon.activity("eval"):
     net(ones)
 run(small_step)
-print(source(), flops(), dtypes(), repr(uncounted()))
-> counted 512 {'float32': 1.0} ''
+print(source(), flops(), dtypes(), repr(uncounted()))  # > counted 512 {'float32': 1.0} ''
 
 == process that forks in the counted step is counted later
 # A loader worker would inherit the mode, and all its work would be slow.
 run(small_step, 3)
-print(mode() is not None)
-> True
+print(mode() is not None)  # > True
 worker = os.fork()
 if not worker:
     os._exit(mode() is not None)
-print(os.waitpid(worker, 0)[1])
-> 0
+print(os.waitpid(worker, 0)[1])  # > 0
 run(small_step, 2)
-print(source(), flops(), mode())
-> counted 512 None
+print(source(), flops(), mode())  # > counted 512 None
 
 == job that trains in another thread is counted
 in_thread(lambda: run(small_step))
-print(source())
-> counted
+print(source())  # > counted
 
 == counted step is over before training has a lease of its own
 # The counted step takes longer than others, and must not look like a stall.
 from zmon.job.lease import Leases
 from zmon.probe.hooks.flops import FIRST_STEP
 run(small_step, FIRST_STEP)
-print(source(), FIRST_STEP < Leases().learned_after_steps)
-> counted True
+print(source(), FIRST_STEP < Leases().learned_after_steps)  # > counted True
 
 == step that fails and is tried again is not counted twice
 def step(fails):
@@ -128,8 +83,7 @@ for number in range(1, 10):
         except MemoryError:
             pass
     step(False)
-print(source(), flops())
-> counted 512
+print(source(), flops())  # > counted 512
 
 == step that the device does late is the fourth of the host
 # With times of the device, boundaries are written some steps later.
@@ -156,12 +110,11 @@ for number in range(1, 14):
         small_step()
         zmon.phase("optimizer")
     done[0] = before  # one step behind
-print(timeline.device is not None, source(), flops())
-> True counted 512
+print(timeline.device is not None, source(), flops())  # > True counted 512
 """
 
 
-@pytest.mark.parametrize("case", cases(CASES, STEPS))
+@pytest.mark.parametrize("case", cases(CASES, COUNTED))
 def test_count(start_rank, case):
     case.check(start_rank)
 
@@ -169,7 +122,7 @@ def test_count(start_rank, case):
 def test_no_step_is_counted_with_zmon_flops_off(start_rank):
     script = "run(small_step)\nprint(repr(source()), flops(), dtypes(), repr(uncounted()))"
     before = 'import os\nos.environ["ZMON_FLOPS"] = "off"\n'
-    assert run_script(start_rank, STEPS + script, before=before) == ["'' 0 {} ''"]
+    assert run_script(start_rank, COUNTED + script, before=before) == ["'' 0 {} ''"]
 
 
 def test_job_that_never_compiles_does_not_import_the_compiler(tmp_path):

@@ -19,7 +19,6 @@ class Notes(nn.Module):
 phases = []
 model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1), Notes())
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
-train.__defaults__ = (model,)
 """
 
 # The classes of two frameworks, as far as they decide who calls what.
@@ -56,7 +55,6 @@ from torch.nn.parallel import DistributedDataParallel
 dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
 plain = DistributedDataParallel.forward
 model = DistributedDataParallel(model)
-train.__defaults__ = (model,)
 """
 
 CASES = """
@@ -66,8 +64,7 @@ for _ in range(2):
         optimizer.zero_grad()
         model(loaded).sum().backward()
         optimizer.step()
-print(set(phases), forward._searches, *samples(), steps())
-> {'forward'} 0 loader 20 6
+print(set(phases), forward._searches, *samples(), steps())  # > {'forward'} 0 loader 20 6
 
 == samples of a loader count in a job that marks its phases
 for loaded in DataLoader(torch.ones(10, 2), 4):
@@ -76,8 +73,7 @@ for loaded in DataLoader(torch.ones(10, 2), 4):
     optimizer.step()
 in_box = [probe._identity.samples_source]
 zmon.work(samples=3)
-print(*samples(), *in_box, probe._identity.samples_source)
-> declared 10 loader declared
+print(*samples(), *in_box, probe._identity.samples_source)  # > declared 10 loader declared
 
 == evaluation checkpointing and frozen models are not forward
 from torch.utils.checkpoint import checkpoint
@@ -85,36 +81,30 @@ teacher = nn.Sequential(nn.Linear(2, 2), Notes()).requires_grad_(False)
 inner = model[2]
 model[2] = nn.Identity()
 model.forward = lambda x: inner(checkpoint(model[1], model[0](x), use_reentrant=False))
-for _ in range(4):
-    train()
-print(phases, *samples())
-> ['other', 'other', 'forward', 'forward'] model 8
+train(times=4)
+print(phases, *samples())  # > ['other', 'other', 'forward', 'forward'] model 8
 phases.clear()
 model.eval()
 with torch.no_grad():
     teacher(batch), model(batch)
-print(phases, activity())
-> ['other', 'other'] eval
+print(phases, activity())  # > ['other', 'other'] eval
 model.train()
 train()
 phases.clear()
 train()
-print(phases, activity(), forward._searches)
-> ['forward'] train 1
+print(phases, activity(), forward._searches)  # > ['forward'] train 1
 
 == model at the address of another one that is gone is watched
 short_lived = nn.Linear(2, 1)
 for _ in range(3):
     short_lived(batch).sum().backward()
 address = id(short_lived)
-print(len(short_lived._forward_pre_hooks))
-> 1
+print(len(short_lived._forward_pre_hooks))  # > 1
 del short_lived
 later = next(module for module in [nn.Linear(2, 1) for _ in range(100)] if id(module) == address)
 for _ in range(3):
     later(batch).sum().backward()
-print(len(later._forward_pre_hooks))
-> 1
+print(len(later._forward_pre_hooks))  # > 1
 
 == compiled models are not compiled again by the hook
 import torch._dynamo
@@ -122,18 +112,18 @@ torch._dynamo.config.error_on_recompile = True
 whole = torch.compile(model, backend="eager")
 loss = torch.compile(lambda x: model(x).sum(), backend="eager", fullgraph=True)
 for call in (model, whole, loss):
-    for _ in range(4): train(call)
+    train(call, times=4)
 torch._dynamo.config.error_on_recompile = False
 loss(torch.ones(7, 2)).backward()
 in_place = nn.Linear(2, 1)
 in_place.compile(backend="eager")
-for _ in range(4): train(in_place)
+train(in_place, times=4)
 print(dict(torch._dynamo.utils.counters["graph_break"]), in_place._forward_pre_hooks, timeline.ledger.dropped)
 > {} OrderedDict() 0
 
 == copied saved and scripted models work as without zmon
 model[2] = nn.Identity()
-train(), train()
+train(times=2)
 assert len(forward._hooks) == 1
 copied = copy.deepcopy(model)
 stored = io.BytesIO()
@@ -147,7 +137,7 @@ print(same, type(torch.jit.script(model)).__name__, len(forward._hooks), timelin
 == export of a model with a hook keeps its dynamic size
 small = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
 optimizer = torch.optim.SGD(small.parameters(), 0.1)
-for _ in range(4): train(small)
+train(small, times=4)
 calls = timeline.ledger.samples._calls
 sizes = ({0: torch.export.Dim("b")},)
 exported = torch.export.export(small, (batch,), dynamic_shapes=sizes, strict=False)
@@ -167,8 +157,7 @@ for _ in range(5):
     engine.step()
 print(phases, after, len(forward._hooks), forward._searches, *samples())
 > ['other', 'other', 'forward', 'forward', 'forward'] ['other', 'other', 'other', 'other', 'other'] 1 1 model 12
-print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)
-> 0 5 True
+print(timeline.ledger.dropped, steps(), timeline.ledger.times[PHASES.index("forward")] > 0)  # > 0 5 True
 
 == engine that calls its model directly is searched level by level
 engine = PipelineEngine(model)
@@ -187,24 +176,22 @@ print(phases, *samples(), steps())
 
 CASES_WITH_DDP = """
 == call of DDP is the forward phase without a hook on the module
-for _ in range(5): train()
+train(times=5)
 model(batch)
 print(phases, len(model._forward_pre_hooks), *samples(), steps())
 > ['other', 'other', 'forward', 'forward', 'forward', 'forward'] 0 model 12 5
 inspected = inspect.signature(model.forward) == inspect.signature(plain.__get__(model))
 forward.disarm()
-print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropped)
-> True True 0
+print(inspected, DistributedDataParallel.forward is plain, timeline.ledger.dropped)  # > True True 0
 
 == wrapper of the job around DDP stays
-for _ in range(3): train()
+train(times=3)
 watched = DistributedDataParallel.forward
 def own(self, *args, **kwargs):
     return watched(self, *args, **kwargs)
 DistributedDataParallel.forward = own
 forward.disarm()
-print(DistributedDataParallel.forward is own, model(batch).shape[0])
-> True 4
+print(DistributedDataParallel.forward is own, model(batch).shape[0])  # > True 4
 
 == input of DDP by keyword is counted
 class Named(nn.Linear):
@@ -215,8 +202,7 @@ optimizer = torch.optim.SGD(model.parameters(), 0.1)
 for _ in range(5):
     model(x=batch).sum().backward()
     optimizer.step()
-print(*samples(), steps(), timeline.ledger.dropped)
-> model 12 5 0
+print(*samples(), steps(), timeline.ledger.dropped)  # > model 12 5 0
 
 == compiled step has no more graph breaks than without zmon
 import logging
@@ -230,12 +216,11 @@ def graph_breaks():
     for _ in range(3):
         loss(batch).backward()
     return sum(torch._dynamo.utils.counters["graph_break"].values())
-for _ in range(4): train()
+train(times=4)
 assert DistributedDataParallel.forward is not plain
 watched = graph_breaks()
 forward.disarm()
-print(watched <= graph_breaks(), timeline.ledger.dropped)
-> True 0
+print(watched <= graph_breaks(), timeline.ledger.dropped)  # > True 0
 """
 
 

@@ -1,4 +1,4 @@
-"""Tests of the hook for DataLoader. The wait for a batch is the data phase; the time after it is forward."""
+"""Tests of the hook for DataLoader: the wait for a batch is the data phase, and the time after it is forward."""
 
 import pytest
 
@@ -52,16 +52,14 @@ for data_set in (Numbers(), Stream()):
 
 == phase is restored at the end of the data, and after a record that raises
 batches = iter(DataLoader(Numbers()))
-print(phase())
-> other
+print(phase())  # > other
 for _ in range(3):
     next(batches)
 timeline.phase(PHASES.index("other"))
 try:
     next(batches)
 except StopIteration:
-    print(phase())
-> other
+    print(phase())  # > other
 for workers in (0, 1):
     batches = iter(DataLoader(Broken(), num_workers=workers))
     next(batches)
@@ -80,14 +78,12 @@ class Outer(IterableDataset):
             phases.append(phase())
             yield number
 after = [phase() for _ in DataLoader(Outer())]
-print(set(phases), set(after))
-> {'data'} {'forward'}
+print(set(phases), set(after))  # > {'data'} {'forward'}
 
 == phases that the job marks are unchanged
 zmon.phase('embedding')
 for _ in DataLoader(Numbers()): pass
-print(set(phases), phase())
-> {'embedding'} embedding
+print(set(phases), phase())  # > {'embedding'} embedding
 
 == start of a loader between steps is loader_start until its first batch
 for epoch in range(3):
@@ -103,29 +99,22 @@ for epoch in range(3):
 for _ in range(6):
     next(iter(DataLoader(Numbers())))
     train()
-print(noted()[1][2:])
-> ['train', 'train', 'train', 'train']
+print(noted()[1][2:])  # > ['train', 'train', 'train', 'train']
 
 == loader that is empty or fails at its first batch returns to training
-for _ in range(3):
-    train()
-print(list(DataLoader([])), activity())
-> [] train
-for _ in range(3):
-    train()
+train(times=3)
+print(list(DataLoader([])), activity())  # > [] train
+train(times=3)
 try:
     next(iter(DataLoader([1], collate_fn=lambda items: 1 / 0)))
 except ZeroDivisionError:
-    print(activity())
-> train
+    print(activity())  # > train
 
 == loader started in an evaluation belongs to it
-for _ in range(3):
-    train()
+train(times=3)
 with zmon.activity('eval'):
     list(DataLoader(Numbers()))
-print(noted()[1])
-> ['eval', 'eval', 'eval']
+print(noted()[1])  # > ['eval', 'eval', 'eval']
 """
 
 

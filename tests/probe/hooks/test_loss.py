@@ -1,14 +1,14 @@
-"""Tests of the loss with which a backward pass begins: on the CPU in a rank, on a GPU with a fake device.
+"""Tests of the loss with which a backward pass begins, which is read without an effect on the job.
 
-The reading must not show in the job: no error, no warning, no node in its graph, no wait.
+A rank reads losses on the CPU; those on a GPU are read with a fake device.
 """
 
 from types import SimpleNamespace
 
 import pytest
 
+from tests.probe.fake_device import Device
 from tests.probe.hooks.scripts import cases
-from tests.probe.test_device_time import Device
 from zmon.probe.hooks.loss import MAX_SENT, DeviceLosses
 
 START = """
@@ -28,47 +28,37 @@ hook_of_loss._finite_on = None
 CASES = """
 == loss on the CPU is read in its step
 (weight.sum() * nan).backward()
-print(since(), weight.grad.isnan().all().item())
-> 2 True
+print(since(), weight.grad.isnan().all().item())  # > 2 True
 
 == one number in a dimension of its own
 (weight.sum() * nan).reshape(1, 1).backward()
-print(since())
-> 2
+print(since())  # > 2
 
 == step with a finite loss ends the run once the next one begins
 (weight.sum() * nan).backward()
-train()
-train()
-print(since())
-train()  # its operations are counted, and its loss is not read
-train()
-print(since())
-> 2
-> finite
+train(times=2)
+print(since())  # > 2
+train(times=2)  # the operations of the first one are counted, and its loss is not read
+print(since())  # > finite
 
 == several numbers, or several roots, are no loss
 (weight * nan).backward(torch.ones(2))
 torch.autograd.backward([weight[0] * nan, weight[1] * nan])
-print(since())
-> unknown
+print(since())  # > unknown
 
 == explicit gradients are no backward pass of training
 torch.autograd.grad(weight.sum() * nan, weight)
-print(since())
-> unknown
+print(since())  # > unknown
 
 == checkpoint of activations that runs the engine again
 from torch.utils.checkpoint import checkpoint
 checkpoint(lambda x: (x * nan).sum(), weight, use_reentrant=True).backward()
-print(since())
-> 2
+print(since())  # > 2
 
 == evaluation is no training
 with zmon.activity("eval"):
     (weight.sum() * nan).backward()
-print(since())
-> unknown
+print(since())  # > unknown
 
 == loss with a class of its own, without data, or below a mode is not read
 class Own(torch.Tensor):
@@ -88,8 +78,7 @@ class Names(TorchDispatchMode):
 loss = weight.sum() * nan
 with Names():
     loss.backward()
-print(since(), any("local_scalar" in name for name in Names.seen))
-> unknown False
+print(since(), any("local_scalar" in name for name in Names.seen))  # > unknown False
 
 == functions that torch transforms
 from torch.func import grad, vmap
@@ -122,8 +111,7 @@ class Names(TorchFunctionMode):
 loss = weight.sum() * nan
 with Names():
     loss.backward()
-print(since(), "item" in Names.seen)
-> 2 False
+print(since(), "item" in Names.seen)  # > 2 False
 
 == error of the probe does not reach the job
 timeline.ledger.losses.note = None
@@ -131,8 +119,7 @@ hook_of_loss._finite_on = None
 dropped = timeline.ledger.dropped
 hook_of_loss.complain = lambda line: None
 weight.sum().backward()
-print(timeline.ledger.dropped - dropped)
-> 1
+print(timeline.ledger.dropped - dropped)  # > 1
 """
 
 

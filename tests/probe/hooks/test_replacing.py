@@ -40,16 +40,13 @@ def warning_lines():
     return [(os.path.basename(warning.filename), warning.category.__name__) for warning in caught]
 watched = warning_lines()
 probe.current, timeline = None, probe.current
-print(watched == warning_lines(), len(watched) > 0, not any("zmon" in file for file, _ in watched))
-> True True True
+print(watched == warning_lines(), len(watched) > 0, not any("zmon" in file for file, _ in watched))  # > True True True
 probe.current = timeline
 
 == functions keep their names and pickle
 import inspect
-print(dist.all_reduce.__name__, pickle.loads(pickle.dumps(dist.all_reduce)) is dist.all_reduce)
-> all_reduce True
-print(list(inspect.signature(dist.all_reduce).parameters))
-> ['tensor', 'op', 'group', 'async_op']
+print(dist.all_reduce.__name__, pickle.loads(pickle.dumps(dist.all_reduce)) is dist.all_reduce)  # > all_reduce True
+print(list(inspect.signature(dist.all_reduce).parameters))  # > ['tensor', 'op', 'group', 'async_op']
 """
 
 

@@ -27,7 +27,6 @@ class FakeTraining:
 
     @property
     def total(self):
-        """The number of steps after the end of the rank."""
         return self.run("|").steps
 
 

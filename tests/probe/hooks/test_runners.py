@@ -6,11 +6,10 @@ Python's. The tables of scripts have the form that `tests/probe/hooks/scripts.py
 
 import pytest
 
-from tests.probe.hooks.scripts import cases
+from tests.probe.hooks.scripts import JOIN, cases
 
 START = """
 import traceback, types
-import torch.distributed as dist
 from zmon.box.reader import BoxReader
 from zmon.probe.hooks import runners
 
@@ -51,9 +50,6 @@ for _ in range(2):  # a module that is imported again must not be wrapped twice
     runners._watch_ray(newer)
     runners._watch_older_ray(older)
 
-def join(name):
-    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1)
-
 def fails():
     train()
     raise ValueError("disk full")
@@ -67,11 +63,9 @@ def run_older(work):
 ENDS = """
 == function that returns to Ray has finished, and is in training again if it goes on
 newer.ThreadRunner().run(train)
-print(words(), activity(), steps())
-> ('exit', 'ray.train', '') done 1
+print(words(), activity(), steps())  # > ('exit', 'ray.train', '') done 1
 train()
-print(activity(), steps())
-> train 2
+print(activity(), steps())  # > train 2
 
 == exception that Ray catches is the last words, and its frames are those of the job
 newer.ThreadRunner().run(fails)
@@ -81,8 +75,7 @@ print(words(), activity(), steps())
 
 == function that returns to an older Ray has finished
 run_older(train)
-print(words(), activity(), steps())
-> ('exit', 'ray.train', '') done 1
+print(words(), activity(), steps())  # > ('exit', 'ray.train', '') done 1
 
 == exception that an older Ray catches is the last words, without the one around it
 def fails_in_ray():
@@ -124,18 +117,15 @@ print(activity())
 > result
 > init
 train()
-print(activity())
-> train
+print(activity())  # > train
 executor._sendback_result("result")
 print(activity(), steps())
 > result
 > done 1
 train()
-print(activity())
-> train
+print(activity())  # > train
 tests.call_and_report(train)
-print(activity(), steps(), words())
-> done 3 None
+print(activity(), steps(), words())  # > done 3 None
 
 == rank rests after a cell of a notebook
 shell = types.SimpleNamespace(events=types.SimpleNamespace(register=lambda name, call: cells.append((name, call))))
@@ -145,30 +135,23 @@ runners._end_training_after_cells(types.SimpleNamespace(get_ipython=lambda: shel
 train()
 [(name, after)] = cells
 after("result of the cell")
-print(name, activity())
-> post_run_cell done
+print(name, activity())  # > post_run_cell done
 
 == rank rests once it has left its default group, and until it joins again
 join("first")
 train()
 dist.destroy_process_group(dist.new_group([0]))
-print(activity())
-> train
+print(activity())  # > train
 dist.destroy_process_group()
-print(activity())
-> done
+print(activity())  # > done
 torch.save({}, sys.argv[0] + ".pt")
-print(activity())
-> done
+print(activity())  # > done
 join("second")
-print(activity())
-> train
+print(activity())  # > train
 dist.destroy_process_group()
-print(activity())
-> done
+print(activity())  # > done
 train()
-print(activity())
-> train
+print(activity())  # > train
 
 == rank that joins again initializes while it waits for the others, and after a join that failed
 def meet(url, **_):  # instead of the wait for the other ranks
@@ -183,8 +166,7 @@ print(activity())
 > init
 train()
 dist.destroy_process_group()
-print(activity())
-> done
+print(activity())  # > done
 try:
     dist.init_process_group("gloo", init_method="meet://fails", rank=0, world_size=1)
 except ValueError:
@@ -234,12 +216,12 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("case", cases(ENDS, START))
+@pytest.mark.parametrize("case", cases(ENDS, JOIN + START))
 def test_end_of_the_function_is_recorded(start_rank, case):
     case.check(start_rank)
 
 
-@pytest.mark.parametrize("case", cases(RESTS, START))
+@pytest.mark.parametrize("case", cases(RESTS, JOIN + START))
 def test_rank_rests_between_its_work(start_rank, case):
     case.check(start_rank)
 

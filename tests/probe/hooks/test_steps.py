@@ -19,18 +19,14 @@ CASES = """
 == update is a step, after any number of batches, but not in another marked activity
 with zmon.activity("init"):
     optimizer.step()
-print(steps(), activity())
-> 0 init
-for _ in range(5):
-    train()
-print(steps(), activity(), phase())
-> 5 train other
+print(steps(), activity())  # > 0 init
+train(times=5)
+print(steps(), activity(), phase())  # > 5 train other
 for _ in range(3):
     for _ in range(4):
         model(batch).sum().backward()
     optimizer.step()
-print(steps())
-> 8
+print(steps())  # > 8
 
 == closure that runs many times is a single step
 lbfgs = torch.optim.LBFGS(model.parameters(), max_iter=5)
@@ -44,8 +40,7 @@ def closure():
     return loss
 for _ in range(3):
     lbfgs.step(closure)
-print(steps(), len(calls) > 3, set(phases))
-> 3 True {'optimizer'}
+print(steps(), len(calls) > 3, set(phases))  # > 3 True {'optimizer'}
 
 == update that raises is not a step
 optimizer = Failing(model.parameters(), 0.1)
@@ -66,8 +61,7 @@ for _ in range(4):
     train()
     other.step()
     scheduler.step()
-print(steps())
-> 4
+print(steps())  # > 4
 
 == update that AMP skips is not a step
 scaler = torch.amp.GradScaler("cpu", init_scale=2.0)
@@ -76,8 +70,7 @@ for bad in (False, True, False):
     scaler.scale(model(batch).sum() * (float("inf") if bad else 1.0)).backward()
     scaler.step(optimizer)
     scaler.update()
-print(steps())
-> 2
+print(steps())  # > 2
 
 == round that evaluation interrupts is a step
 other = torch.optim.SGD(model.parameters(), 0.1)
@@ -85,27 +78,20 @@ for last in (False, False, True):
     train()
     if not last:
         other.step()
-print(steps())
-> 2
-model.eval()
-with torch.no_grad():
-    model(batch)
-print(steps(), activity())
-> 3 eval
+print(steps())  # > 2
+evaluate()
+print(steps(), activity())  # > 3 eval
 model.train()
 train()
 other.step()
-print(steps())
-> 4
+print(steps())  # > 4
 
 == updates inside marked steps are not counted
 train()
 for _ in range(3):
     with zmon.step():
-        train()
-        train()
-print(steps())
-> 4
+        train(times=2)
+print(steps())  # > 4
 
 == marks of a side thread are not marks of the rank
 def side():
@@ -124,8 +110,7 @@ if not os.fork():
 os.wait()
 train()
 from zmon.box.reader import BoxReader
-print(steps(), BoxReader(timeline.box.path).last_boundary()[layout.STEPS])
-> 2 2
+print(steps(), BoxReader(timeline.box.path).last_boundary()[layout.STEPS])  # > 2 2
 
 == optimizer that calls other optimizers is a single step
 # Examples are ZeroRedundancyOptimizer, TorchRec's CombinedOptimizer and sharpness-aware optimizers.
@@ -141,37 +126,18 @@ for _ in range(10):
     outer.zero_grad()
     model(batch).sum().backward()
     outer.step()
-print(steps(), phase())
-> 10 other
-
-== steps continue after a nested optimizer failed
-failing = Failing(model.parameters(), 0.1)
-try:
-    failing.step()
-except RuntimeError:
-    failing.fails = False
-for _ in range(5):
-    failing.step()
-print(steps())
-> 5
-
-== job that trains in another thread is watched
-in_thread(lambda: [train() for _ in range(10)])
-print(steps(), activity())
-> 10 train
+print(steps(), phase())  # > 10 other
 
 == job that trains in a thread per step, per epoch, and in its own again, has all its steps
 for _ in range(3):
     in_thread(train)
-print(steps(), activity(), phase())
-> 3 train other
+print(steps(), activity(), phase())  # > 3 train other
 pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
 for _ in range(2):
     for pool in pools:
-        pool.submit(lambda: [train() for _ in range(4)]).result()
+        pool.submit(train, times=4).result()
 train()
-print(steps())
-> 28
+print(steps())  # > 28
 
 == thread that trained before marks its step from the beginning
 pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(2)]
@@ -185,8 +151,7 @@ def noting():
     optimizer.step()
 for pool in pools:
     pool.submit(noting).result()
-print(steps(), phases)
-> 6 [True, True]
+print(steps(), phases)  # > 6 [True, True]
 
 == several optimizers in a thread per step are a single step per round
 other = torch.optim.Adam(model.parameters())
@@ -196,17 +161,12 @@ def both():
 both()
 for _ in range(4):
     in_thread(both)
-print(steps())
-> 5
+print(steps())  # > 5
 
 == epochs in threads with an evaluation between them are training again
 def epoch():
-    model.train()
-    train()
-    train()
-    model.eval()
-    with torch.no_grad():
-        model(batch)
+    train(model.train(), times=2)
+    evaluate()
 pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
 for pool in pools:
     pool.submit(epoch).result()
@@ -227,11 +187,10 @@ def epoch():
     for _ in range(5):
         model(batch).sum().backward()
         fresh.step()
-optimizers, threads = [], []
+optimizers = []
 for _ in range(3):
     in_thread(epoch)
-print(activity(), steps())
-> train 15
+print(activity(), steps())  # > train 15
 
 == marked steps in a thread per step have all their numbers
 pools = [concurrent.futures.ThreadPoolExecutor(1) for _ in range(3)]
@@ -241,8 +200,7 @@ def marked(number):
 marked(1)
 for number in range(2, 8):
     pools[number % 3].submit(marked, number).result()
-print(steps(), timeline.step)
-> 7 8
+print(steps(), timeline.step)  # > 7 8
 
 == second training thread is not counted as the rank
 train()
@@ -254,8 +212,7 @@ def beside():
         optimizer.step()
 in_thread(beside)
 train()
-print(steps(), timeline.acts_for_rank())
-> 2 True
+print(steps(), timeline.acts_for_rank())  # > 2 True
 
 == helper thread that calls the model does not take over
 train()
@@ -264,11 +221,9 @@ def help():
     model(batch).sum().backward()
     answers.append(timeline.acts_for_rank())
 in_thread(help)
-print(answers, timeline.acts_for_rank())
-> [False] True
+print(answers, timeline.acts_for_rank())  # > [False] True
 train()
-print(steps())
-> 2
+print(steps())  # > 2
 
 == update in another thread while the rank is in a collective does not take over
 train()

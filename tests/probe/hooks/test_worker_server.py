@@ -1,7 +1,4 @@
-"""Tests of the worker server of torch in a rank.
-
-Its socket is beside the box, or in /tmp if that path is too long. The server prints nothing.
-"""
+"""Tests of the worker server of torch in a rank: it prints nothing, and its socket is beside the box or in /tmp."""
 
 import asyncio
 import os
@@ -102,26 +99,17 @@ print("ends", file=sys.stderr)
         pytest.param("INFO", "debug level is set to DETAIL", marks=pytest.mark.slow),
     ],
 )
-def test_watched_job_prints_the_same_as_an_unwatched_job(tmp_path, level, expected_text):
-    """The log of torch is also the same, at the level that the job sets."""
+def test_watched_job_and_its_torch_print_the_same_as_without_zmon(tmp_path, level, expected_text):
 
     def stderr(*arguments):
         folder = tmp_path / "-".join(("job", *arguments))
         folder.mkdir()
-        log_variables = {
-            "TORCH_CPP_LOG_LEVEL": level,
-            "TORCH_DISTRIBUTED_DEBUG": "DETAIL",
-            "ZMON_BOX_DIR": str(tmp_path / "box"),
-        }
-        ended = subprocess.run(
-            [sys.executable, "-c", JOB_THAT_SPEAKS, str(folder), *arguments],
-            cwd=folder,
-            env={**os.environ, **log_variables, "PYTHONPATH": str(REPOSITORY), "ZMON_JOB_ID": "job"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=True,
-        )
+        env = os.environ | {
+            "TORCH_CPP_LOG_LEVEL": level, "TORCH_DISTRIBUTED_DEBUG": "DETAIL", "PYTHONPATH": str(REPOSITORY),
+            "ZMON_BOX_DIR": str(tmp_path / "box"), "ZMON_JOB_ID": "job",
+        }  # fmt: skip
+        command = [sys.executable, "-c", JOB_THAT_SPEAKS, str(folder), *arguments]
+        ended = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, timeout=60, check=True)
         assert ended.stdout == ""
         return re.sub(r"\d{4} \d\d:\d\d:\d\d\.\d{9}", "TIME", ended.stderr)
 

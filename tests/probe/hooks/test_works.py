@@ -1,7 +1,4 @@
-"""Tests of asynchronous and of functional collectives.
-
-They are exposed during the wait, and in flight from the call to the end of the wait.
-"""
+"""Tests of asynchronous and functional collectives, which are exposed during the wait and in flight from the call."""
 
 import pytest
 
@@ -67,8 +64,7 @@ future = dist.all_reduce(torch.ones(3), async_op=True).get_future().then(lambda 
 future.wait()
 del work, future
 gc.collect()
-print(counts("all_reduce"), works.num_flights())
-> [21, 252, 252] 0
+print(counts("all_reduce"), works.num_flights())  # > [21, 252, 252] 0
 
 == rank is in no collective after an async_op that is neither true nor false
 class Neither:
@@ -77,8 +73,7 @@ class Neither:
 try:
     dist.all_reduce(torch.ones(3), async_op=Neither())
 except (ArithmeticError, TypeError):  # torch accepts booleans only
-    print(timeline._in_op)
-> False
+    print(timeline._in_op)  # > False
 """
 
 # They are counted at the call; the wait is at the first use of their result.
@@ -87,20 +82,15 @@ FUNCTIONAL = """
 import torch.distributed._functional_collectives as functional
 with zmon.step():
     reduced = functional.all_reduce(torch.ones(4), "sum", dist.group.WORLD)
-    print(works.num_flights(), float((reduced + 1)[0]), works.num_flights())
-> 1 2.0 0
+    print(works.num_flights(), float((reduced + 1)[0]), works.num_flights())  # > 1 2.0 0
     waited = functional.wait_tensor(functional.all_reduce(torch.ones(4), "sum", group=dist.group.WORLD))
     gather = getattr(functional, "all_gather_single", functional.all_gather_tensor)
-    print(float(gather(torch.ones(5), 0, dist.group.WORLD).sum()))
-> 5.0
-    print(float(functional.broadcast(torch.ones(6), 0, dist.group.WORLD).sum()))
-> 6.0
-print(counts("all_reduce"), counts("all_gather"), counts("broadcast"))
-> [2, 32, 32] [1, 20, 20] [1, 24, 0]
+    print(float(gather(torch.ones(5), 0, dist.group.WORLD).sum()))  # > 5.0
+    print(float(functional.broadcast(torch.ones(6), 0, dist.group.WORLD).sum()))  # > 6.0
+print(counts("all_reduce"), counts("all_gather"), counts("broadcast"))  # > [2, 32, 32] [1, 20, 20] [1, 24, 0]
 del reduced, waited
 gc.collect()
-print(works.num_flights(), timeline.ledger.dropped)
-> 0 0
+print(works.num_flights(), timeline.ledger.dropped)  # > 0 0
 
 == collective in a compiled function is compiled as without zmon
 from torch._dynamo.utils import counters
@@ -110,8 +100,7 @@ def reduced(x):
     return x + 1
 for _ in range(3):
     result = reduced(torch.ones(3))
-print(float(result[0]), counters["stats"]["unique_graphs"] <= 2)
-> 2.0 True
+print(float(result[0]), counters["stats"]["unique_graphs"] <= 2)  # > 2.0 True
 """
 
 OF_TWO_RANKS = """
@@ -126,16 +115,14 @@ dist.irecv(received, other).wait()
 request.wait()
 dist.send(sent, other) if other else dist.recv(received, other)
 dist.recv(received, other) if other else dist.send(sent, other)
-print(counts("send"), counts("recv"), bool(received[0] == 1))
-> [3, 36, 0] [3, 0, 36] True
+print(counts("send"), counts("recv"), bool(received[0] == 1))  # > [3, 36, 0] [3, 0, 36] True
 for asynchronous in (False, True):
     with dist._coalescing_manager(async_ops=asynchronous) as manager:
         for _ in range(3):
             dist.all_reduce(received)
     if asynchronous:
         manager.wait()
-print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)
-> [6, 72, 72] 4.0 0 0
+print(counts("all_reduce"), float(received[0]), works.num_flights(), timeline.ledger.dropped)  # > [6, 72, 72] 4.0 0 0
 
 == change of the dimension by which a DTensor is sharded is one all-to-all, and a wrong call gets the error of torch
 import logging
@@ -149,8 +136,7 @@ print(sharded.redistribute(placements=[Shard(1)]).to_local().shape, counts("all_
 try:
     _collective_utils.shard_dim_alltoall(torch.ones(2, 2), 0, 1, "no mesh", 0)
 except AttributeError as error:
-    print("device_type" in str(error), timeline._in_op)
-> True False
+    print("device_type" in str(error), timeline._in_op)  # > True False
 """
 
 

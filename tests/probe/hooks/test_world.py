@@ -5,13 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.probe.hooks.scripts import cases
+from tests.probe.hooks.scripts import JOIN, cases
 from zmon.probe.hooks.world import collective_timeout
 
-JOIN = """
-import torch.distributed as dist
-def join(name, **timeout):
-    dist.init_process_group("gloo", init_method=f"file://{sys.argv[0]}.{name}", rank=0, world_size=1, **timeout)
+LABEL = """
 def label(name):
     return probe._identity.labels.get(name)
 """
@@ -19,15 +16,12 @@ def label(name):
 SCRIPTS = """
 == timeout of the process group is a label
 import datetime
-print(label("collective_timeout_seconds"))
-> None
+print(label("collective_timeout_seconds"))  # > None
 join("default")
-print(label("collective_timeout_seconds"))
-> 1800
+print(label("collective_timeout_seconds"))  # > 1800
 dist.destroy_process_group()
 join("set", timeout=datetime.timedelta(seconds=77.5))
-print(label("collective_timeout_seconds"))
-> 77.5
+print(label("collective_timeout_seconds"))  # > 77.5
 
 == rank that joins again counts its collectives from 0, and notes its steps before
 from zmon.probe.rank import OP_NUMBER
@@ -39,15 +33,12 @@ def noted():
     return label("steps_before_join"), timeline.sequence(OP_NUMBER["all_reduce"], 0)
 join("first")
 run(5)
-print(*noted())
-> None 5
+print(*noted())  # > None 5
 dist.destroy_process_group()
-print(*noted())  # it keeps its counts, which show afterwards who waited for whom
-> None 5
+print(*noted())  # it keeps its counts, which show afterwards who waited for whom  # > None 5
 join("second")
 run(2)
-print(*noted())
-> 5 2
+print(*noted())  # > 5 2
 
 == backend and names of the last groups are known
 for name in ("first", "second"):
@@ -57,12 +48,11 @@ for name in ("first", "second"):
     dist.all_reduce(torch.ones(1), group=other)
     dist.destroy_process_group()
 names = [name for name, _ in timeline.group.__self__._groups]
-print(len(names), len(set(names)), probe._identity.backend, timeline.ledger.dropped)
-> 2 2 gloo 0
+print(len(names), len(set(names)), probe._identity.backend, timeline.ledger.dropped)  # > 2 2 gloo 0
 """
 
 
-@pytest.mark.parametrize("case", cases(SCRIPTS, JOIN))
+@pytest.mark.parametrize("case", cases(SCRIPTS, JOIN + LABEL))
 def test_rank_that_joins_a_process_group(start_rank, case):
     case.check(start_rank)
 
@@ -88,24 +78,17 @@ def test_rank_complains_only_if_it_attached_before_it_had_its_number(start_rank,
         assert bool(rank.output) == bool(line)
 
 
+class FakeBackend:
+    def __init__(self, name, seconds):
+        self.name = lambda: name
+        if seconds is not None:
+            self.options = SimpleNamespace(_timeout=timedelta(seconds=seconds))
+
+
 def group_of(**timeouts):
     """Return a fake process group; `timeouts` are seconds by backend, or None for a backend without options."""
-
-    def backend(name, seconds):
-        options = {} if seconds is None else {"options": SimpleNamespace(_timeout=timedelta(seconds=seconds))}
-        return SimpleNamespace(name=lambda: name, **options)
-
-    backends = {name: backend(name, seconds) for name, seconds in timeouts.items()}
-    by_device = {"cpu": "gloo", "cuda": "nccl", "xpu": "other"}
-    devices = [device for device, name in by_device.items() if name in backends]
-    return SimpleNamespace(_device_types=devices, _get_backend=lambda device: _Hashed(backends[by_device[device]]))
-
-
-class _Hashed:
-    """A namespace that can be a member of a set, like a backend of torch."""
-
-    def __init__(self, backend):
-        self.__dict__.update(vars(backend))
+    backends = {name: FakeBackend(name, seconds) for name, seconds in timeouts.items()}  # each has a device of its name
+    return SimpleNamespace(_device_types=list(backends), _get_backend=backends.__getitem__)
 
 
 OFF = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
