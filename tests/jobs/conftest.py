@@ -164,7 +164,13 @@ def reading(boxes: Path, ranks: int) -> Iterator[list[Reading]]:
     def read() -> None:
         readers: dict[int, BoxReader] = {}
         while not done.wait(0.005):
-            readings.extend(read_activities(boxes, ranks, readers))
+            for rank in range(ranks):
+                before = time.monotonic()
+                with contextlib.suppress(OSError, ZmonError):  # the box is missing or incomplete
+                    if rank not in readers:
+                        readers[rank] = BoxReader(box_path(boxes, "job", 0, rank))
+                    activity = readers[rank].now().activity
+                    readings.append(Reading(rank, before, time.monotonic(), activity))
         for reader in readers.values():
             reader.close()
 
@@ -197,19 +203,6 @@ def running(job: Job, out: Path, prefix: list[str], boxes: Path | None = None) -
                 with contextlib.suppress(psutil.NoSuchProcess):
                     left.kill()
         process.wait(10)
-
-
-def read_activities(boxes: Path, ranks: int, readers: dict[int, BoxReader]) -> Iterator[Reading]:
-    """Yield the current activity in each box."""
-    for rank in range(ranks):
-        before = time.monotonic()
-        try:
-            if rank not in readers:
-                readers[rank] = BoxReader(box_path(boxes, "job", 0, rank))
-            activity = readers[rank].now().activity
-            yield Reading(rank, before, time.monotonic(), activity)
-        except (OSError, ZmonError):
-            continue  # the box is missing or incomplete
 
 
 def read_box(path: Path) -> Box | None:

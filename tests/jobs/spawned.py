@@ -1,4 +1,4 @@
-"""Train with ranks of torch.multiprocessing.spawn; use object collectives, a sub-group, reduce, gather and scatter.
+"""Train with ranks of torch.multiprocessing.spawn, and call object collectives.
 
 Usage: `python spawned.py OUT`.
 """
@@ -39,32 +39,11 @@ def objects(tally: Tally) -> None:
     tally.broadcast(sum(map(pickled, config)))
 
 
-def tensors(tally: Tally) -> None:
-    """Call each collective for tensors once."""
-    root = tally.rank == 0
-    dist.reduce(torch.ones(10), dst=0)
-    tally.op("reduce", 40, 40 * root)
-    dist.gather(torch.ones(6), [torch.empty(6) for _ in range(WORLD_SIZE)] if root else None, dst=0)
-    tally.op("gather", 24, 24 * WORLD_SIZE * root)
-    dist.scatter(torch.empty(4), [torch.ones(4) for _ in range(WORLD_SIZE)] if root else None, src=0)
-    tally.op("scatter", 16 * WORLD_SIZE * root, 16)
-    dist.barrier()
-    tally.op("barrier")
-
-    alone, both = dist.new_group([1]), dist.new_group([0, 1])
-    if tally.rank == 1:
-        dist.all_reduce(torch.ones(3), group=alone)
-        tally.op("all_reduce", 12, 12)
-    dist.broadcast(torch.ones(5), src=1, group=both)
-    tally.broadcast(20, src=1)
-
-
 def train(rank: int, port: int, out: str) -> None:
     os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"] = "localhost", str(port)
     dist.init_process_group("gloo", rank=rank, world_size=WORLD_SIZE)
     tally = Tally(rank, WORLD_SIZE)
     objects(tally)
-    tensors(tally)
 
     torch.manual_seed(0)
     model = nn.Linear(16, 1)

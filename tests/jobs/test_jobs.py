@@ -18,16 +18,13 @@ BOTH_WAYS = Job("no_group", ranks=1, torchrun=False, data=True)
 IN_FORKS = (
     Job("ddp_accumulate", ("--bucket-cap-mb", "0.05"), data=True),
     Job("fsdp2"),
-    Job("moe_all_to_all"),
     Job("dtensor"),
-    Job("pipeline"),
     Job("eval_checkpoint"),
     Job("dataloader_workers", data=True),
 )
 SLOW = (
     Job("spawned", torchrun=False),
     Job("dataloader_workers", ranks=1, data=True),
-    Job("gan"),
     Job("dataloader_workers", ("--context", "spawn"), data=True),
 )
 RUNS = (
