@@ -6,17 +6,7 @@ from statistics import fmean, median_low
 
 import pytest
 
-from zmon.scaling.predict import (
-    Exchange,
-    Link,
-    Links,
-    Work,
-    bytes_over_links,
-    op_seconds,
-    predict,
-    ranks_per_processor,
-    slowest_deviations,
-)
+from zmon.scaling.predict import Exchange, Link, Links, Work, bytes_over_links, op_seconds, predict, slowest_deviations
 from zmon.schema.unknown import Unknown
 
 FAST = Links(ranks_per_host=8, host=Link(400e9), net=Link(50e9))
@@ -104,11 +94,6 @@ def test_ranks_that_share_processors_are_slower():
     assert four.self_seconds == pytest.approx(2 * two.self_seconds)
     bytes_ratio = (2 * 3 / 4) / (2 * 1 / 2)  # 2(p-1)/p of four ranks and of two
     assert four.exposed_seconds["all_reduce"] == pytest.approx(2 * bytes_ratio * two.exposed_seconds["all_reduce"])
-
-
-def test_ranks_of_a_host_share_its_processors():
-    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=2) == 4.0
-    assert ranks_per_processor(ranks=64, ranks_per_host=8, processors_per_host=None) == 1.0
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 8, 64])

@@ -8,12 +8,12 @@ import errno
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from aiohttp.test_utils import unused_port
 
-from tests.boxes import eventually
 from zmon.errors import UsageError
 from zmon.steplog import files
 from zmon.steplog.files import append_line, child_path, lock_directory, replace_file
@@ -116,30 +116,29 @@ def test_second_holder_is_refused_until_the_first_ends(tmp_path):
     lock_directory(tmp_path, "lock", "", "")
 
 
-def test_second_hub_on_a_data_directory_ends_with_one_line(tmp_path):
-    hubs = []
+@pytest.fixture
+def start_hub(tmp_path):
+    """Return a function that starts a hub on the same data directory; the hubs end after the test."""
+    with ExitStack() as hubs:
 
-    def hub():
-        command = [sys.executable, "-m", "zmon", "hub", "--data-dir", str(tmp_path), "--port", str(unused_port())]
-        hubs.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        return hubs[-1]
+        def start():
+            command = [sys.executable, "-m", "zmon", "hub", "--data-dir", str(tmp_path), "--port", str(unused_port())]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            hubs.enter_context(process)
+            hubs.callback(process.kill)
+            return process
 
-    try:
-        first = hub()
-        assert "listens" in first.stdout.readline()
-        second = hub()
-        _, errors = second.communicate(timeout=30)
-        assert second.returncode == 2
-        assert len(errors.splitlines()) == 1
-        assert "another zmon hub is running" in errors
-        assert str(tmp_path) in errors
-        first.kill()
-        first.wait()
-        third = hub()
-        assert "listens" in third.stdout.readline()
-        third.terminate()
-        assert eventually(lambda: third.poll() is not None, 20)
-    finally:
-        for process in hubs:
-            process.kill()
-            process.communicate()
+        yield start
+
+
+def test_second_hub_on_a_data_directory_ends_with_one_line_until_the_first_is_killed(start_hub, tmp_path):
+    first = start_hub()
+    assert "listens" in first.stdout.readline()
+    second = start_hub()
+    _, errors = second.communicate(timeout=30)
+    assert (second.returncode, len(errors.splitlines())) == (2, 1)
+    assert "another zmon hub is running" in errors
+    assert str(tmp_path) in errors
+    first.kill()
+    first.wait()
+    assert "listens" in start_hub().stdout.readline()

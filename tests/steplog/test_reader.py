@@ -35,9 +35,6 @@ def overwrite(path, offset, data):
     path.write_bytes(content)
 
 
-# -- content -----------------------------------------------------------------------------------------------
-
-
 def test_step_starts_in_unix_time_at_the_end_of_the_previous_step(box, root, monkeypatch):
     offset = 1_800_000_000_000_000_000
     monkeypatch.setattr("time.time_ns", lambda: offset + box.clock.ns)
@@ -125,9 +122,6 @@ def test_segment_deleted_during_the_read_has_no_steps(path, root):
     assert [*run.columns()] == []
 
 
-# -- damage ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hit", [0, 4, 9])
 @pytest.mark.parametrize("byte", ["first", "size", "count", "body", "last"])
 def test_damaged_block_loses_its_steps_and_the_next_and_is_reported(path, root, hit, byte):
@@ -170,9 +164,6 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
             assert all(true[record.step] == record for record in steps)
             assert len({record.step for record in steps}) == len(steps)
             run.columns()
-
-
-# -- the header --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

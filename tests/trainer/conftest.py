@@ -17,10 +17,12 @@ from tests.ranks import ABORTED_AT_THE_END, TRIES, run_ranks
 from trainer.keys import apply_changes
 from trainer.scale.config import RunConfig
 from trainer.scale.presets import demo
+from trainer.scale.run import Run, open_source
 from trainer.world import World, join
 
 torch.set_num_threads(1)  # models are small: a second thread on a busy machine makes them ten times slower
 
+TRAINER = str(REPOSITORY / "trainer/__main__.py")  # the script of a rank
 SMALL = {  # five tables for four ranks, so shards are uneven; few rows, so a batch looks many rows up twice
     "embedding": {"rows": [40, 7, 90, 1, 25], "dim": 4},
     "model": {"dense_features": 3, "bottom": [8], "top": [8]},
@@ -41,6 +43,18 @@ def single_rank_world() -> Iterator[World]:
     join(world)
     yield world
     dist.destroy_process_group()
+
+
+@pytest.fixture
+def open_run(single_rank_world: World) -> Callable[[RunConfig], Run]:
+    """Return a function that opens the run of a configuration on one rank."""
+    return lambda config: Run(config, single_rank_world, open_source(config, single_rank_world))
+
+
+@pytest.fixture
+def small_run(small_config: Callable[..., RunConfig], open_run: Callable[[RunConfig], Run]) -> Callable[..., Run]:
+    """Return a function that opens a small run on one rank, given nested changes of its configuration."""
+    return lambda *changes: open_run(small_config(*changes))
 
 
 @pytest.fixture
@@ -80,7 +94,7 @@ def assembled(parts: Iterable[tuple[int, torch.Tensor, int]]) -> torch.Tensor:
     )
 
 
-Run = Callable[..., subprocess.CompletedProcess[str]]
+RunRanks = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="session")
@@ -94,13 +108,18 @@ def trainer_zygote() -> Iterator[Zygote]:
 
 
 @pytest.fixture
-def start(trainer_zygote: Zygote, tmp_path: Path) -> Run:
+def start(trainer_zygote: Zygote, tmp_path: Path) -> RunRanks:
     """Return a function that runs a script on real ranks without a launcher and waits for them; see `run_ranks`."""
     return lambda ranks, *command, **more: run_ranks(trainer_zygote, tmp_path / "logs", ranks, *command, **more)
 
 
+def environment(folder: Path) -> dict[str, str]:
+    """Return the environment of a launcher whose ranks have their boxes in this folder."""
+    return os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(REPOSITORY), "ZMON_BOX_DIR": str(folder / "boxes")}
+
+
 @pytest.fixture
-def launch(tmp_path: Path) -> Run:
+def launch(tmp_path: Path) -> RunRanks:
     """Return a function that runs ranks with torchrun, or one without a launcher if `ranks` is 0, and waits for them.
 
     It tries again if torch itself aborted a rank that had finished (see tests/ranks.py).
@@ -110,15 +129,10 @@ def launch(tmp_path: Path) -> Run:
         launcher = [sys.executable]
         if ranks:
             launcher += ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
-        environment = os.environ | {
-            "OMP_NUM_THREADS": "1",
-            "PYTHONPATH": str(REPOSITORY),
-            "ZMON_BOX_DIR": str(tmp_path / "boxes"),
-        }
         for _ in range(TRIES):
             ended = subprocess.run(
                 [*launcher, *arguments],
-                env=environment,
+                env=environment(tmp_path),
                 capture_output=True,
                 text=True,
                 timeout=90,

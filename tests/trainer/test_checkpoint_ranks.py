@@ -12,7 +12,8 @@ import torch
 
 from tests.conftest import Zygote
 from tests.ranks import run_ranks
-from tests.trainer.conftest import Run, assembled
+from tests.trainer.build import file_names
+from tests.trainer.conftest import RunRanks, assembled
 
 pytestmark = pytest.mark.e2e
 
@@ -20,7 +21,7 @@ SCRIPT = str(Path(__file__).with_name("save_and_resume.py"))
 
 
 @pytest.fixture
-def run(start: Run, tmp_path: Path) -> Run:
+def run(start: RunRanks, tmp_path: Path) -> RunRanks:
     """Return a function that runs the script on some ranks, with checkpoints in `kept`."""
     return lambda ranks, *more: start(ranks, SCRIPT, str(tmp_path / "kept"), *more)
 
@@ -47,12 +48,8 @@ def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 
-def file_names(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
-
-
 def test_resumed_run_is_bit_identical_on_same_number_of_ranks(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+    run: RunRanks, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(2, "--steps", "5").returncode == 0
     ended = run(2, "--steps", "6", "--sync")
@@ -61,7 +58,7 @@ def test_resumed_run_is_bit_identical_on_same_number_of_ranks(
 
 
 def test_resumed_run_is_bit_identical_with_another_number_of_ranks_and_other_sharding_kinds(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+    run: RunRanks, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     assert run(1, "--steps", "2", "--kinds", "table_wise,data_parallel,row_wise").returncode == 0
     assert run(4, "--steps", "4", "--kinds", "column_wise,table_row_wise,data_parallel").returncode == 0
@@ -74,7 +71,7 @@ def test_resumed_run_is_bit_identical_with_another_number_of_ranks_and_other_sha
 
 @pytest.mark.parametrize(("when", "rank"), [("write_data", "1"), ("finish", "0"), ("write_data", "all")])
 def test_run_resumes_from_the_checkpoint_before_a_killed_save(
-    run: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
+    run: RunRanks, tmp_path: Path, uninterrupted: dict[str, torch.Tensor], when: str, rank: str
 ) -> None:
     assert run(2, "--die", when, "4", rank).returncode != 0  # at step 4
     assert file_names(tmp_path / "kept") == ["step-00000002", "step-00000004.partial"]
@@ -88,7 +85,7 @@ def test_run_resumes_from_the_checkpoint_before_a_killed_save(
 
 @pytest.mark.slow  # it starts torchrun, and its ranks twice
 def test_ranks_restarted_by_torchrun_resume(
-    launch: Run, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
+    launch: RunRanks, tmp_path: Path, uninterrupted: dict[str, torch.Tensor]
 ) -> None:
     ended = launch(
         2, "--standalone", "--max-restarts", "1", SCRIPT, str(tmp_path / "kept"), "--die", "write_data", "4", "1"
@@ -100,7 +97,7 @@ def test_ranks_restarted_by_torchrun_resume(
 
 @pytest.mark.parametrize("options", [(), ("--sync",)], ids=["asynchronous", "synchronous"])
 def test_full_disk_ends_all_ranks_and_keeps_older_checkpoints(
-    run: Run, small_disk: Path, options: tuple[str, ...]
+    run: RunRanks, small_disk: Path, options: tuple[str, ...]
 ) -> None:
     ended = run(2, "--more-rows", "128", *options)  # a checkpoint has 0.4 MB; the disk has 1 MB
     assert ended.returncode != 0
@@ -111,7 +108,7 @@ def test_full_disk_ends_all_ranks_and_keeps_older_checkpoints(
     assert file_names(small_disk) == ["step-00000002", "step-00000004"]
 
 
-def test_read_only_folder_ends_all_ranks_with_error(run: Run, small_disk: Path) -> None:
+def test_read_only_folder_ends_all_ranks_with_error(run: RunRanks, small_disk: Path) -> None:
     subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
     ended = run(2)
     assert ended.returncode != 0
@@ -119,7 +116,7 @@ def test_read_only_folder_ends_all_ranks_with_error(run: Run, small_disk: Path) 
     assert "Read-only file system" in ended.stderr
 
 
-def test_file_size_limit_ends_all_ranks_and_leaves_no_checkpoint(run: Run, tmp_path: Path) -> None:
+def test_file_size_limit_ends_all_ranks_and_leaves_no_checkpoint(run: RunRanks, tmp_path: Path) -> None:
     ended = run(2, "--largest-file", "1000")
     assert ended.returncode != 0
     assert ended.stderr.count("File too large") == 2

@@ -30,18 +30,16 @@ SHARDINGS = {
     "all kinds, nothing overlapped": variant(sharding={"kind": ALL_KINDS}, **OFF),
     "all kinds, several dimensions": variant(sharding={"kind": ALL_KINDS}, **DIMS),
     "other kinds, several dimensions": variant(sharding={"kind": OTHER_KINDS}, **DIMS),
-    "other kinds, uneven batch": variant(
-        sharding={"kind": OTHER_KINDS}, train={"dtype": "float64", "global_batch": 31}
-    ),
-    "other kinds, few samples": variant(sharding={"kind": OTHER_KINDS}, train={"dtype": "float64", "global_batch": 3}),
+    "other kinds, uneven batch": variant(sharding={"kind": OTHER_KINDS}, train={"global_batch": 31}),
+    "other kinds, few samples": variant(sharding={"kind": OTHER_KINDS}, train={"global_batch": 3}),
     "several dimensions, planned": variant(**DIMS),
     "mix": variant(sharding={"kind": MIX}),
     "mix, nothing overlapped": variant(sharding={"kind": MIX}, **OFF),
     "mix, small buckets": variant(sharding={"kind": MIX}, overlap={"bucket_bytes": 64}),
     "planned": variant(),
     "fewer tables than ranks": variant(sharding={"kind": "table_wise"}, embedding={"rows": [40, 7], "dim": 4}),
-    "fewer samples than ranks": variant(sharding={"kind": MIX}, train={"dtype": "float64", "global_batch": 3}),
-    "uneven batch": variant(train={"dtype": "float64", "global_batch": 31}),
+    "fewer samples than ranks": variant(sharding={"kind": MIX}, train={"global_batch": 3}),
+    "uneven batch": variant(train={"global_batch": 31}),
     "cross": variant(sharding={"kind": MIX}, model={"interaction": "cross", "cross_rank": 3}),
 }
 OPTIMIZERS = {
@@ -100,16 +98,15 @@ def train(start, folder: Path):
             variants = {key: changes for key, changes in ALL.items() if (key in QUICK[ranks]) == quick}
             ended = start(ranks, script, str(STEPS), str(out), json.dumps(variants), seconds=300)
             assert ended.returncode == 0, ended.stderr
-        results = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
-        assert all(result["losses"] == results[0]["losses"] for result in results)
-        return {"losses": results[0]["losses"], "tensors": assemble([result["tensors"] for result in results])}
+        first, *others = [torch.load(out / f"{name}-{rank}.pt") for rank in range(ranks)]
+        assert all(other["losses"] == first["losses"] for other in others)
+        tensors = {
+            key: assembled([part for result in (first, *others) for part in result["tensors"][key]])
+            for key in first["tensors"]
+        }
+        return {"losses": first["losses"], "tensors": tensors}
 
     return run
-
-
-def assemble(by_rank: list[dict]) -> dict[str, torch.Tensor]:
-    """Assemble each tensor from the parts of all ranks; parts that several ranks have must be bit-identical."""
-    return {name: assembled([part for rank in by_rank for part in rank[name]]) for name in by_rank[0]}
 
 
 def relative_difference(expected: torch.Tensor, actual: torch.Tensor) -> float:

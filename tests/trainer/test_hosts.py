@@ -1,7 +1,6 @@
 """Tests with two launchers, as on two hosts: results are exact, and a dry run predicts the bytes between ranks."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from tests.places import REPOSITORY
 from tests.ports import free_port
-from tests.trainer.conftest import SMALL, assembled
+from tests.trainer.conftest import SMALL, assembled, environment
 from trainer.scale.sharding.plan import Plan
 from trainer.sharding import Placement
 
@@ -50,20 +49,15 @@ ON_ALL_HOSTS = "column_wise on all hosts"  # the planner would keep such small t
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
     """Return the results of the ranks of two hosts, by variant."""
     out, port = tmp_path_factory.mktemp("hosts"), str(free_port())
-    environment = os.environ | {
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(REPOSITORY),
-        "ZMON_BOX_DIR": str(out / "boxes"),
-    }
-    plan = Plan(HOSTS * RANKS_PER_HOST, (Placement("column_wise", tuple(range(HOSTS * RANKS_PER_HOST))),) * 4)
-    plan.save(out / "plan.yaml")
+    ranks = range(HOSTS * RANKS_PER_HOST)
+    Plan(len(ranks), (Placement("column_wise", tuple(ranks)),) * 4).save(out / "plan.yaml")
     variants = VARIANTS | {ON_ALL_HOSTS: variant("auto", sharding={"plan": str(out / "plan.yaml")}, **ADAGRAD)}
     launcher = [sys.executable, "-m", "torch.distributed.run", "--nnodes", str(HOSTS)]
     launcher += ["--nproc-per-node", str(RANKS_PER_HOST), "--master-addr", "127.0.0.1", "--master-port", port]
     hosts = [
         subprocess.Popen(
             [*launcher, "--node-rank", str(host), SCRIPT, str(STEPS), str(out), json.dumps(variants)],
-            env=environment,
+            env=environment(out),
             cwd=REPOSITORY,
             stderr=subprocess.PIPE,
             text=True,
@@ -73,7 +67,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict]]:
     for host in hosts:
         _, errors = host.communicate(timeout=240)
         assert host.returncode == 0, errors
-    ranks = range(HOSTS * RANKS_PER_HOST)
     return {name: [torch.load(out / f"{name}-{rank}.pt") for rank in ranks] for name in variants}
 
 

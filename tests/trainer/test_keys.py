@@ -1,19 +1,14 @@
-"""Tests of presets and of changes to their keys. An error about a key names the dotted key."""
+"""Tests of changes to the keys of a preset. An error about a key names the dotted key."""
 
 import pytest
 
 from trainer.errors import ConfigError
 from trainer.keys import apply_changes, parse_assignment, read_file
-from trainer.scale.presets import PRESETS, demo
+from trainer.scale.presets import demo
 
 
 def set_keys(*assignments: str):
     return apply_changes(demo(), [parse_assignment(assignment) for assignment in assignments])
-
-
-@pytest.mark.parametrize("name", PRESETS)
-def test_presets_are_valid_and_have_no_step_limit(name: str) -> None:
-    assert PRESETS[name]().train.steps == 0
 
 
 def test_assigned_values_have_type_of_their_field() -> None:
@@ -117,10 +112,13 @@ def test_file_may_merge_keys(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(("text", "message"), [("", "has no keys"), ("- 1", "has no keys"), ("{", "is not valid YAML")])
-def test_invalid_or_missing_file_is_refused(tmp_path, text: str, message: str) -> None:
+def test_invalid_file_is_refused(tmp_path, text: str, message: str) -> None:
     file = tmp_path / "wrong.yaml"
     file.write_text(text)
     with pytest.raises(ConfigError, match=message):
         read_file(str(file))
+
+
+def test_missing_file_is_refused(tmp_path) -> None:
     with pytest.raises(ConfigError, match="cannot read"):
         read_file(str(tmp_path / "nowhere.yaml"))

@@ -48,12 +48,12 @@ def wait_for_requests(source: NumberedSource, number: int) -> list[int]:
 
 @pytest.mark.parametrize("depth", [0, 1, 2, 5])
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.parametrize("num_samples", [1, 3, 10, 33])
+@pytest.mark.parametrize("num_samples", [1, 3, 8, 10, 33])
 @pytest.mark.parametrize("epochs", [1, 3])
 def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
     depth: int, ranks: int, num_samples: int, epochs: int
 ) -> None:
-    """The numbers of samples and ranks do not divide the batch evenly. All ranks take part in every step."""
+    """Most numbers of samples and ranks do not divide the batch evenly. All ranks take part in every step."""
     extent = Extent.of_epochs(epochs, num_samples, global_batch=8)
     batches: list[list[int]] = []
     for rank in range(ranks):
@@ -65,24 +65,9 @@ def test_every_sample_is_loaded_once_per_epoch_by_a_single_rank(
                     batches.append([])
                 batches[step] += step_batch.batch.labels.tolist()
             assert step == extent.steps - 1
+    assert all(batches)
     assert [len(labels) for labels in batches] == [8] * (extent.steps - 1) + [extent.last_batch]
     assert [label for labels in batches for label in labels] == list(range(num_samples)) * epochs
-
-
-@pytest.mark.parametrize(
-    ("epochs", "num_samples", "steps", "last_batch"),
-    [
-        pytest.param(1, 1, 1, 1, id="one sample"),
-        pytest.param(1, 8, 1, 8, id="one batch"),
-        pytest.param(1, 9, 2, 1, id="one sample more than a batch"),
-        pytest.param(2, 12, 3, 8, id="epochs that share a batch"),
-        pytest.param(3, 3, 2, 1, id="epochs within one batch, and a rest"),
-    ],
-)
-def test_extent_of_epochs_has_steps_and_size_of_last_batch(
-    epochs: int, num_samples: int, steps: int, last_batch: int
-) -> None:
-    assert Extent.of_epochs(epochs, num_samples, 8) == Extent(steps, 8, last_batch)
 
 
 @pytest.mark.parametrize("depth", [0, 2])

@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from tests.places import REPOSITORY
+from tests.trainer.build import criteo_row
+from tests.trainer.conftest import TRAINER
 from trainer import __main__ as command
 
 
@@ -49,17 +50,10 @@ def test_other_ranks_wait_before_exit_for_error_line_of_rank_0(error_line_of, mo
     assert slept == [command.RANK_0_SECONDS]
 
 
-def test_help_lists_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["trainer", "--help"])
-    command.main()
-    assert "--preset" in capsys.readouterr().out
-
-
 @pytest.mark.e2e
 def test_four_ranks_train_on_small_file_with_malformed_row(start, write_rows) -> None:
-    row = ["1", *["3"] * 13, *["ff"] * 26]
-    file = write_rows(*[["0", *row[1:]] if k % 3 else row for k in range(20)], ["junk"])
-    ended = start(4, str(REPOSITORY / "trainer/__main__.py"), "--data", str(file), "--steps", "5")
+    file = write_rows(*[criteo_row(label) for label in "10010010010010010010"], ["junk"])
+    ended = start(4, TRAINER, "--data", str(file), "--steps", "5")
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.count("finished 5 steps") == 1  # only rank 0 prints it
     lines = [line for line in ended.stderr.splitlines() if line.startswith("trainer: ")]

@@ -5,14 +5,11 @@ without its last sigmoid) and, for the low-rank cross network, of pytorch/torchr
 between the same MLPs, as in `DLRM_DCN`), with the weights and samples of the formulas below.
 """
 
-from collections.abc import Iterator
-
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trainer.batch import Batch, StepBatch
-from trainer.scale.run import Run, open_source
 
 ROWS, DIM, SAMPLES = (11, 5, 17), 4, 6
 SMALL = {
@@ -46,22 +43,14 @@ def samples() -> Batch:
     return Batch(numbers((SAMPLES, 3), 1).float(), torch.cat(ids), lengths, labels)
 
 
-def layers(bottom: nn.Module, top: nn.Module, cross: nn.Module) -> Iterator[Tensor]:
-    """Yield the parameters that `numbers` fills, in this order."""
-    for part in (bottom, cross, top):
-        yield from part.parameters()
-
-
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize("interaction", ["dot", "cross"])
-def test_logits_equal_those_of_reference_implementation(
-    small_config, single_rank_world, interaction: str, dtype: str
-) -> None:
-    config = small_config(SMALL, {"train": {"dtype": dtype}, "model": {"interaction": interaction}})
-    run = Run(config, single_rank_world, open_source(config, single_rank_world))
+def test_logits_equal_those_of_reference_implementation(small_run, interaction: str, dtype: str) -> None:
+    run = small_run(SMALL, {"train": {"dtype": dtype}, "model": {"interaction": interaction}})
     model, state = run.trainer.model, run.state()
+    parameters = [p for part in (model.bottom, model.interaction, model.top_mlp) for p in part.parameters()]
     with torch.no_grad():
-        for layer, parameter in enumerate(layers(model.bottom, model.top_mlp, model.interaction)):
+        for layer, parameter in enumerate(parameters):
             parameter.copy_(numbers(parameter.shape, 10 + layer) / parameter.shape[-1] ** 0.5)
         for table in range(len(ROWS)):
             [(_, weight, *_)] = state[f"table.{table}.weight"].parts

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from tests.trainer.build import file_names
 from trainer import checkpoint
 from trainer.checkpoint import PlainCheckpoints, tensors_of
 from trainer.config import Config, EvaluationConfig, TrainConfig
@@ -47,7 +48,7 @@ def test_run_continues_bit_for_bit(open_loop, tmp_path: Path) -> None:
     first, checkpoints = open_loop(4)
     assert checkpoints.load() == (0, {})
     first.train()
-    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002", "step-00000004"]
+    assert file_names(tmp_path / "saved") == ["step-00000002", "step-00000004"]
     second, checkpoints = open_loop(6)
     second.steps_done, numbers = checkpoints.load()
     assert (second.steps_done, numbers["samples"]) == (4, 4 * SAMPLES)
@@ -78,7 +79,7 @@ def test_weights_that_are_not_finite_are_not_saved(open_loop, tmp_path: Path, ba
     weight.view(-1)[3] = bad
     with pytest.raises(CheckpointError, match=r"^step 4 was not saved in .*: table\.2\.1\.weight of rank 0 has values"):
         checkpoints.save(4, {})
-    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == ["step-00000002"]
+    assert file_names(tmp_path / "saved") == ["step-00000002"]
 
 
 def test_checkpoint_that_is_not_finite_is_skipped(open_loop, tmp_path: Path, capsys, monkeypatch) -> None:
@@ -96,7 +97,7 @@ def test_checkpoint_that_is_not_finite_is_skipped(open_loop, tmp_path: Path, cap
     assert "skipped" in capsys.readouterr().err
     second.train()
     names = ["step-00000002", "step-00000004", "step-00000004.not-finite", "step-00000006", "step-00000006.not-finite"]
-    assert sorted(path.name for path in (tmp_path / "saved").iterdir()) == names
+    assert file_names(tmp_path / "saved") == names
 
 
 def test_folder_without_finite_checkpoint_is_refused(open_loop, monkeypatch) -> None:

@@ -143,16 +143,6 @@ def test_metrics_before_first_step_are_nan() -> None:
     assert all(map(math.isnan, (empty.log_loss, empty.normalized_entropy, empty.calibration, empty.auc)))
 
 
-def test_predictions_cover_all_steps(single_rank_world) -> None:
-    predictions = Predictions(torch.float32, torch.device("cpu"))
-    parts = [samples("uneven", 0, step, 50, torch.float32) for step in range(3)]
-    for logits, labels in parts:
-        predictions.add(logits.requires_grad_(), labels)
-    logits, labels = (torch.cat(tensors) for tensors in zip(*parts, strict=True))
-    expected = quality(sums(logits.detach(), labels), auc(logits.detach(), labels))
-    assert vars(predictions.quality()) == pytest.approx(vars(expected), rel=1e-12)
-
-
 @pytest.mark.e2e
 def test_every_rank_gets_quality_over_samples_of_all_ranks(start, tmp_path: Path) -> None:
     ended = start(RANKS, __file__, str(tmp_path))

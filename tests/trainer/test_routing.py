@@ -9,7 +9,7 @@ import torch
 from trainer.batch import Batch
 from trainer.registry import KINDS
 from trainer.routing import Router
-from trainer.sharding import Shard, group_key, groups_of, in_order
+from trainer.sharding import Shard, group_key, in_order
 
 NUM_RANKS, ROWS, NUM_SAMPLES = 3, (10, 1, 7, 100, 5), 8
 
@@ -68,17 +68,6 @@ def test_ids_go_to_the_same_rows_if_each_shard_has_a_copy_of_its_own(kinds, monk
     assert torch.equal(routed.lengths, expected.lengths)
 
 
-@pytest.mark.parametrize("kinds", ["tr-rt", "crhct"])
-def test_number_of_rows_is_that_of_each_group_of_each_rank(kinds) -> None:
-    shards, samples = shards_of(kinds), batch()
-    routed, expected = Router(shards).route(samples), Counter()
-    for place, bag in enumerate(bags_by_loop(shards, samples)):
-        shard = shards[place // NUM_SAMPLES]
-        expected[shard.rank, group_key(shard)] += len(bag)
-    firsts = [group.shards[0] for rank_groups in groups_of(shards, NUM_RANKS) for group in rank_groups]
-    assert routed.num_rows.tolist() == [expected[shard.rank, group_key(shard)] for shard in firsts]
-
-
 def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
     shards, samples = shards_of("trtrt"), batch()
     usual = Router(shards, max_rows=1000).route(samples)
@@ -88,11 +77,3 @@ def test_rank_with_too_many_rows_gets_rows_of_its_shards() -> None:
     shifts = offsets.repeat_interleave(NUM_SAMPLES).repeat_interleave(large.lengths)
     assert torch.equal(large.rows + shifts, usual.rows)
     assert Router(shards, max_rows=1000).row_offsets(0) is None
-
-
-@pytest.mark.parametrize("kinds", ["ttttt", "rrrrr", "tr-rt"])
-def test_rank_without_samples_sends_nothing(kinds) -> None:
-    nothing = torch.zeros(len(ROWS), 0, dtype=torch.int64)
-    empty = Batch(torch.zeros(0, 1), nothing.new_empty(0), nothing, torch.zeros(0))
-    routed = Router(shards_of(kinds)).route(empty)
-    assert (len(routed.rows), len(routed.lengths), routed.num_rows.tolist()) == (0, 0, [0] * NUM_RANKS)

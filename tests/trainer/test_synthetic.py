@@ -10,7 +10,7 @@ import torch
 
 from trainer.batch import shares
 from trainer.errors import ConfigError
-from trainer.synthetic import HIDDEN_WEIGHTS, SCATTER, Synthetic, SyntheticConfig
+from trainer.synthetic import HIDDEN_WEIGHTS, Synthetic, SyntheticConfig
 
 ROWS = (1000, 50, 1)
 
@@ -60,10 +60,6 @@ def test_held_out_samples_are_not_trained_on() -> None:
     assert len(torch.cat([trained, evaluated]).unique(dim=0)) == 1000
 
 
-def test_number_of_held_out_samples_has_no_limit() -> None:
-    assert source().held_out().num_samples is None
-
-
 @pytest.mark.parametrize(("seed", "step"), [(1, 1), (2, 0)])
 def test_samples_of_another_step_or_seed_differ(seed: int, step: int) -> None:
     assert not torch.equal(source(seed=1).batch(0, 0, 8).dense, source(seed).batch(step, 0, 8).dense)
@@ -81,11 +77,6 @@ def test_ids_are_rows_of_their_tables_and_follow_zipf_in_bags_of_0_to_4() -> Non
     assert row[:10].double().std() > 100  # scattered over the table, like those of hashed categories
     assert batch.lengths.unique().tolist() == [0, 1, 2, 3, 4]
     assert batch.lengths.double().mean() == pytest.approx(2, abs=0.1)
-
-
-@pytest.mark.parametrize("rows", [1, 2, 7, 1000, 1 << 16])
-def test_scattered_ids_do_not_collide(rows: int) -> None:
-    assert len(np.unique(np.arange(rows) * SCATTER % rows)) == rows
 
 
 def test_tables_can_have_different_distributions() -> None:

@@ -8,13 +8,6 @@ from trainer.loader import Extent, Loader
 from trainer.loop import steps
 from trainer.quality import RunningQuality
 from trainer.scale.presets import demo
-from trainer.scale.run import Run, open_source
-
-
-@pytest.fixture
-def make_run(single_rank_world):
-    """Return a function that creates a run of a single rank."""
-    return lambda config: Run(config, single_rank_world, open_source(config, single_rank_world))
 
 
 def batches(run, steps=None):
@@ -22,9 +15,9 @@ def batches(run, steps=None):
 
 
 @pytest.mark.parametrize("kind", ["table_wise", "row_wise", "data_parallel"])
-def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> None:
-    config = small_config({"train": {"dtype": "float64"}, "sharding": {"kind": kind}})
-    trained, plain = make_run(config), make_run(config)
+def test_training_step_equals_plain_autograd(small_run, kind) -> None:
+    trained, plain = (small_run({"train": {"dtype": "float64"}, "sharding": {"kind": kind}}) for _ in range(2))
+    optimizer = plain.config.optimizer
     batch = trained.source.batch(0, 0, 32)
     tables = [plain.state()[f"table.{k}.weight"].parts[0].tensor.clone().requires_grad_() for k in range(5)]
     ids = batch.ids.split(batch.lengths.sum(dim=1).tolist())
@@ -35,7 +28,7 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
     logits = model.top(model.bottom(batch.dense.double()), torch.stack(pooled, dim=1))
     loss = F.binary_cross_entropy_with_logits(logits, batch.labels.double())
     loss.backward()
-    torch.optim.Adagrad(model.parameters(), lr=config.optimizer.dense_learning_rate, eps=1e-8).step()
+    torch.optim.Adagrad(model.parameters(), lr=optimizer.dense_learning_rate, eps=1e-8).step()
 
     (result,) = steps(trained.trainer, batches(trained, 1))
 
@@ -47,15 +40,15 @@ def test_training_step_equals_plain_autograd(small_config, make_run, kind) -> No
         assert torch.allclose(parameter, expected, rtol=1e-12, atol=1e-14)
     for k, table in enumerate(tables):
         state = table.grad.square().mean(dim=1)
-        change = config.optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
+        change = optimizer.embedding_learning_rate * table.grad / (state.sqrt() + 1e-8)[:, None]
         tensors = trained.state()
         assert torch.allclose(tensors[f"table.{k}.rowwise_adagrad"].parts[0].tensor, state, rtol=1e-10, atol=0)
         weight = tensors[f"table.{k}.weight"].parts[0].tensor
         assert torch.allclose(weight, table.detach() - change, rtol=1e-10, atol=1e-14)
 
 
-def test_training_lowers_normalized_entropy(make_run) -> None:
-    trained, quality, entropies = make_run(demo()), RunningQuality(), []
+def test_training_lowers_normalized_entropy(open_run) -> None:
+    trained, quality, entropies = open_run(demo()), RunningQuality(), []
     for result in steps(trained.trainer, batches(trained, 150)):
         sums = result.sums.numbers()
         quality.step(result.samples, sums.log_loss, sums.labels, sums.predictions)
@@ -64,10 +57,8 @@ def test_training_lowers_normalized_entropy(make_run) -> None:
     assert entropies[-1] < 0.9  # of the last 50 steps
 
 
-def test_products_in_bfloat16_are_close_and_repeat_bit_for_bit(small_config, make_run) -> None:
-    full, half, again = (
-        make_run(small_config({"train": {"cpu_autocast": enabled}})) for enabled in (False, True, True)
-    )
+def test_products_in_bfloat16_are_close_and_repeat_bit_for_bit(small_run) -> None:
+    full, half, again = (small_run({"train": {"cpu_autocast": enabled}}) for enabled in (False, True, True))
     for run in (full, half, again):
         for _ in steps(run.trainer, batches(run, 20)):
             pass
@@ -79,8 +70,8 @@ def test_products_in_bfloat16_are_close_and_repeat_bit_for_bit(small_config, mak
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="only a GPU can be made to wait")
-def test_step_does_not_wait_for_the_gpu(small_config, make_run) -> None:
-    trained = make_run(small_config())
+def test_step_does_not_wait_for_the_gpu(small_run) -> None:
+    trained = small_run()
     results = steps(trained.trainer, batches(trained, 6))
     for _ in range(3):  # the first steps allocate memory
         next(results)

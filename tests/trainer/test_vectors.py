@@ -53,13 +53,6 @@ def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> No
         assert torch.equal(back[width], exact)
 
 
-def test_columns_of_a_table_are_side_by_side_in_their_order() -> None:
-    arrivals = Arrivals(groups(("column_wise", "table_wise"), (4, 2)), [], (4, 2), CPU)
-    flat = torch.cat([torch.full((size,), float(rank)) for rank, size in enumerate(arrivals.sizes(1))])
-    columns = [0.0, 1.0, 2.0, 3.0]  # one from each rank; the last rank has the second table, too
-    assert arrivals.merge(flat, {}).tolist() == [[*columns, 3.0, 3.0]]
-
-
 @pytest.mark.parametrize("name", PLANS)
 def test_vectors_of_each_group_come_back(name: str) -> None:
     for rank_groups in groups(*PLANS[name]):

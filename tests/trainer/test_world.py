@@ -1,9 +1,10 @@
-"""Tests of `World`: valid and invalid variables of the launcher, the device, and the rendezvous."""
+"""Tests of `World`: valid and invalid variables of the launcher, and the rendezvous."""
 
 import socket
 
 import pytest
 
+from tests.ports import free_port
 from trainer.errors import WorldError
 from trainer.world import World, join, world_from
 
@@ -18,10 +19,6 @@ def test_rank_and_size_come_from_variables_of_launcher() -> None:
     environ = {"RANK": "2", "WORLD_SIZE": "4", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2"}
     assert world_from(environ | RENDEZVOUS) == World(rank=2, size=4, local_rank=0, local_size=2)
     assert world_from({"RANK": "2", "WORLD_SIZE": "4"} | RENDEZVOUS) == World(2, 4, local_rank=2, local_size=4)
-
-
-def test_rank_without_gpu_computes_on_cpu() -> None:
-    assert World(rank=0, size=1).device.type == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -41,25 +38,24 @@ def test_invalid_environment_is_refused(environment: dict[str, str], message: st
 
 
 @pytest.fixture
-def free_port(monkeypatch: pytest.MonkeyPatch) -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def port(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Return a free port, at which rank 0 of 2 is to meet the other rank."""
+    port = free_port()
     for name, value in (("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", port), ("RANK", 0), ("WORLD_SIZE", 2)):
         monkeypatch.setenv(name, str(value))
     return port
 
 
 @pytest.mark.e2e  # another process may take the port first
-def test_missing_rank_is_an_error_after_timeout(free_port: int) -> None:
-    with pytest.raises(WorldError, match=f"rank 0 of 2 could not connect to the other ranks at 127.0.0.1:{free_port}"):
+def test_missing_rank_is_an_error_after_timeout(port: int) -> None:
+    with pytest.raises(WorldError, match=f"rank 0 of 2 could not connect to the other ranks at 127.0.0.1:{port}"):
         join(World(rank=0, size=2), timeout_seconds=1)
 
 
 @pytest.mark.e2e
-def test_port_in_use_is_an_error(free_port: int) -> None:
+def test_port_in_use_is_an_error(port: int) -> None:
     with socket.socket() as other:
-        other.bind(("0.0.0.0", free_port))
+        other.bind(("0.0.0.0", port))
         other.listen()
         with pytest.raises(WorldError, match="address already in use"):
             join(World(rank=0, size=2), timeout_seconds=1)

@@ -1,16 +1,15 @@
 """Tests of Criteo rows: valid rows, malformed rows with file, line and column, held-out rows, and unusable files."""
 
-import gzip
 import math
 import os
 import random
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from tests.trainer.build import criteo_row
 from trainer.errors import ConfigError, DataError
 from trainer.scale import tsv
 from trainer.scale.criteo import Criteo, CriteoConfig, is_held_out
@@ -18,10 +17,6 @@ from trainer.scale.shards import open_criteo
 from trainer.scale.tsv import COLUMN_KINDS, check_file, parse
 
 ROWS = (100,) * 26
-
-
-def row(label: str = "1", integers: str = "3", category: str = "000000ff") -> list[str]:
-    return [label] + [integers] * 13 + [category] * 26
 
 
 @pytest.fixture
@@ -37,22 +32,22 @@ def read_rows(write_rows):
 
 
 def test_valid_rows_become_labels_numbers_and_ids(read_rows) -> None:
-    source, warnings = read_rows(row("1", "3", "000000ff"), row("0", "-2", "7"))
+    source, warnings = read_rows(criteo_row("1", "3", "000000ff"), criteo_row("0", "-2", "7"))
     batch = source.batch(0, 0, 2)
     assert batch.labels.tolist() == [1, 0]
     assert batch.dense[0].tolist() == pytest.approx([math.log(4)] * 13)
     assert batch.dense[1].tolist() == [0] * 13  # negative counts as zero
-    assert batch.ids.tolist() == [255 % 100, 7] * 26  # by feature, then by sample
+    assert batch.ids.tolist() == [0xFF % 100, 7] * 26  # by feature, then by sample
     assert batch.lengths.tolist() == [[1, 1]] * 26
     assert warnings == []
 
 
 def test_missing_values_become_zeros_and_empty_bags(read_rows) -> None:
-    source, warnings = read_rows(row("1", "", ""), row())
+    source, warnings = read_rows(criteo_row("1", "", ""), criteo_row())
     batch = source.batch(0, 0, 2)
     assert batch.dense[0].tolist() == [0] * 13
     assert batch.lengths.tolist() == [[0, 1]] * 26
-    assert batch.ids.tolist() == [55] * 26
+    assert batch.ids.tolist() == [0xFF % 100] * 26
     assert warnings == []
 
 
@@ -69,41 +64,35 @@ def test_missing_values_become_zeros_and_empty_bags(read_rows) -> None:
     ],
 )
 def test_malformed_row_is_reported_skipped_and_counted(read_rows, column: int, cell: str, fault: str) -> None:
-    bad = row()
+    bad = criteo_row()
     bad[column - 1] = cell
-    source, warnings = read_rows(row(), bad, row())
+    source, warnings = read_rows(criteo_row(), bad, criteo_row())
     assert warnings == [f"{source.name}:2: {fault}: row skipped", f"{source.name}: 1 malformed of 3 rows skipped"]
     assert source.skipped == warnings[-1]
     assert source.num_samples == 2
 
 
 def test_short_row_is_reported_with_first_missing_column(read_rows) -> None:
-    _, warnings = read_rows(row(), row(), row()[:39])
+    _, warnings = read_rows(criteo_row(), criteo_row(), criteo_row()[:39])
     assert "rows.tsv:3: column 40: the row has 39 columns instead of 40" in warnings[0]
 
 
 def test_warnings_about_malformed_rows_are_limited(read_rows) -> None:
-    _, warnings = read_rows(row(), row(), *[["junk"]] * 50)
+    _, warnings = read_rows(criteo_row(), criteo_row(), *[["junk"]] * 50)
     assert len(warnings) == 6
     assert warnings[-1].endswith("50 malformed of 52 rows skipped")
 
 
 def test_strict_refuses_malformed_row(read_rows) -> None:
     with pytest.raises(DataError, match=r"rows\.tsv:2: column 1: 'no' is not a label"):
-        read_rows(row(), row("no"), strict=True)
+        read_rows(criteo_row(), criteo_row("no"), strict=True)
 
 
 def test_rows_repeat_in_order_if_batch_is_larger_than_file(read_rows) -> None:
-    source, warnings = read_rows(*[row(integers=str(number)) for number in range(3)], global_batch=8)
+    source, warnings = read_rows(*[criteo_row(integers=str(number)) for number in range(3)], global_batch=8)
     integers = torch.cat([source.batch(1, start, 4).dense[:, 0] for start in (0, 4)]).expm1().round()
     assert integers.tolist() == [2, 0, 1, 2, 0, 1, 2, 0]  # the second global batch continues where the first ended
     assert warnings == [f"{source.name} has 3 valid rows, fewer than the global batch of 8: rows repeat"]
-
-
-def test_windows_line_ends_are_accepted(write_rows) -> None:
-    file = write_rows(row(), row())
-    file.write_bytes(file.read_bytes().replace(b"\n", b"\r\n"))
-    assert open_criteo(CriteoConfig(str(file)), ROWS, 2, warn=pytest.fail).num_samples == 2
 
 
 def test_file_without_valid_rows_is_refused(read_rows) -> None:
@@ -156,28 +145,10 @@ def test_parser_accepts_exactly_rows_that_match_patterns() -> None:
 
 def test_rows_across_blocks_are_read(write_rows, monkeypatch) -> None:
     monkeypatch.setattr(tsv, "BLOCK_BYTES", 300)  # a row has 287 bytes
-    file = write_rows(*[row(integers=str(number)) for number in range(10)])
+    file = write_rows(*[criteo_row(integers=str(number)) for number in range(10)])
     file.write_bytes(file.read_bytes().removesuffix(b"\n"))
     source = open_criteo(CriteoConfig(str(file)), ROWS, 10, warn=pytest.fail)
     assert source.batch(0, 0, 10).dense[:, 0].expm1().round().tolist() == list(range(10))
-
-
-@pytest.fixture
-def zipped(write_rows, tmp_path) -> Path:
-    """Return a file of 50 rows that gzip compressed."""
-    path = tmp_path / "rows.gz"
-    path.write_bytes(gzip.compress(write_rows(*[row()] * 50).read_bytes()))
-    return path
-
-
-def test_gzip_is_decompressed(zipped: Path) -> None:
-    assert open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail).num_samples == 50
-
-
-def test_truncated_gzip_is_refused(zipped: Path) -> None:
-    zipped.write_bytes(zipped.read_bytes()[:-12])
-    with pytest.raises(DataError, match=r"cannot read .*rows\.gz: Compressed file ended before"):
-        open_criteo(CriteoConfig(str(zipped)), ROWS, 10, warn=pytest.fail)
 
 
 def test_file_without_newlines_is_refused(tmp_path) -> None:
@@ -188,7 +159,9 @@ def test_file_without_newlines_is_refused(tmp_path) -> None:
 
 
 def test_held_out_rows_are_spread_and_not_trained_on(read_rows) -> None:
-    source, warnings = read_rows(*[row(integers=str(number)) for number in range(10)], global_batch=3, held_out=0.3)
+    source, warnings = read_rows(
+        *[criteo_row(integers=str(number)) for number in range(10)], global_batch=3, held_out=0.3
+    )
     trained = source.batch(0, 0, 7).dense[:, 0].expm1().round().tolist()
     evaluated = source.held_out().batch(0, 0, 3).dense[:, 0].expm1().round().tolist()
     assert evaluated == [3, 6, 9]
@@ -206,13 +179,13 @@ def test_held_out_rows_do_not_depend_on_blocks() -> None:
 
 def test_missing_held_out_rows_and_invalid_share_are_refused(read_rows) -> None:
     with pytest.raises(DataError, match=r"rows.tsv has no rows for evaluation: none of its rows were held out"):
-        read_rows(row(), row())[0].held_out()
+        read_rows(criteo_row(), criteo_row())[0].held_out()
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.6: it must be from 0 to 0\.5"):
         CriteoConfig(held_out=0.6)
 
 
 def test_batch_without_samples_is_empty(read_rows) -> None:
-    batch = read_rows(row(), row())[0].batch(0, 1, 0)
+    batch = read_rows(criteo_row(), criteo_row())[0].batch(0, 1, 0)
     assert batch.dense.shape == (0, 13)
     assert batch.lengths.shape == (26, 0)
     assert batch.ids.dtype == torch.int64

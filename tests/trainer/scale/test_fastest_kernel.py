@@ -6,25 +6,15 @@ import pytest
 
 from trainer.scale import fastest_kernel
 from trainer.scale.checkpoint.writer import NUMBERS
-from trainer.scale.run import Run, open_source
 
 KERNEL_CLASSES = {"torch": "TorchKernel", "fbgemm": "FbgemmKernel"}
 
 
 @pytest.fixture
-def run_of(single_rank_world, small_config):
-    """Return a function that creates a run of one rank whose kernel is the fastest one."""
-
-    def created(changes=None, **embedding):
-        defaults = {
-            "train": {"steps": 4},
-            "embedding": {"dim": 8, "kernel": "fastest", **embedding},
-            "sharding": {"kind": "table_wise"},
-        }
-        config = small_config({**defaults, **(changes or {})})
-        return Run(config, single_rank_world, open_source(config, single_rank_world))
-
-    return created
+def run_of(small_run):
+    """Return a function that opens a run of one rank whose kernel is the fastest one."""
+    fastest = {"embedding": {"dim": 8, "kernel": "fastest"}, "sharding": {"kind": "table_wise"}}
+    return lambda *changes: small_run({"train": {"steps": 4}}, fastest, *changes)
 
 
 @pytest.fixture
@@ -73,20 +63,20 @@ def test_resumed_run_has_the_kernel_that_its_checkpoint_was_computed_with(run_of
 
 
 @pytest.mark.parametrize(
-    ("changes", "embedding", "reason"),
+    ("changes", "reason"),
     [
-        ({"train": {"dtype": "float64", "steps": 4}}, {}, "it updates in float32 and not in float64"),
-        ({}, {"dtype": "float16"}, "rows on a disk or in half precision need it"),
-        ({}, {"dim": 6}, "it needs the columns of a shard to be a multiple of 4, which 6 is not"),
-        ({"sharding": {"kind": "column_wise"}}, {}, "rank 0 has no tables that FBGEMM could compute on"),
-        ({"sharding": {"kind": "data_parallel"}}, {}, "rank 0 has no tables that FBGEMM could compute on"),
+        ({"train": {"dtype": "float64"}}, "it updates in float32 and not in float64"),
+        ({"embedding": {"dtype": "float16"}}, "rows on a disk or in half precision need it"),
+        ({"embedding": {"dim": 6}}, "it needs the columns of a shard to be a multiple of 4, which 6 is not"),
+        ({"sharding": {"kind": "column_wise"}}, "rank 0 has no tables that FBGEMM could compute on"),
+        ({"sharding": {"kind": "data_parallel"}}, "rank 0 has no tables that FBGEMM could compute on"),
     ],
 )
-def test_torch_computes_where_fbgemm_cannot(run_of, capsys, changes, embedding, reason):
-    assert run_of(changes, **embedding).config.embedding.kernel == "torch"
+def test_torch_computes_where_fbgemm_cannot(run_of, capsys, changes, reason):
+    assert run_of(changes).config.embedding.kernel == "torch"
     assert f"embedding.kernel: torch, because {reason}" in capsys.readouterr().out
 
 
 def test_choice_of_an_explicit_kernel_is_not_changed(run_of, monkeypatch):
     monkeypatch.setattr(fastest_kernel, "_measure", lambda *_: pytest.fail("it was measured"))
-    assert kernel_of(run_of(kernel="torch")) == "TorchKernel"
+    assert kernel_of(run_of({"embedding": {"kernel": "torch"}})) == "TorchKernel"

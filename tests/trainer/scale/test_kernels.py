@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
+from tests.trainer.build import bags_of, random_bags
 from trainer import kernel as torch_kernels
 from trainer.errors import ConfigError
-from trainer.kernel import Bags, Kernel, Precision, TorchKernel
+from trainer.kernel import Kernel, Precision, TorchKernel
 from trainer.optimizers import RULES, OptimizerConfig
 from trainer.scale.fbgemm_kernel import FbgemmKernel
 from trainer.scale.kernel_choice import choose, open_kernel
@@ -27,18 +27,6 @@ def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel
     return instance
 
 
-def bags_of(*rows: list[int]) -> Bags:
-    flat = torch.tensor([row for bag in rows for row in bag], dtype=torch.int32)
-    return Bags(flat, torch.tensor([len(bag) for bag in rows], dtype=torch.int32))
-
-
-def random_bags(generator: torch.Generator, num_bags: int = 50) -> tuple[Bags, Tensor]:
-    """Return bags of 0 to 4 rows, many of which repeat, and the gradients of their sums."""
-    lengths = torch.randint(0, 5, (num_bags,), generator=generator, dtype=torch.int32)
-    rows = torch.randint(0, ROWS, (int(lengths.sum()),), generator=generator).to(torch.int32) // 2 * 2
-    return Bags(rows, lengths), torch.randn(num_bags, DIM, generator=generator)
-
-
 def assert_same(first: Kernel, second: Kernel) -> None:
     torch.testing.assert_close(first.weight, second.weight, **TOLERANCE)
     torch.testing.assert_close(first.state, second.state, **TOLERANCE)
@@ -49,7 +37,7 @@ def test_torch_and_fbgemm_lookups_and_updates_agree(rule: str) -> None:
     by_torch, by_fbgemm, generator = kernel("torch", rule), kernel("fbgemm", rule), torch.Generator().manual_seed(1)
     before = by_torch.weight.clone()
     for step in range(STEPS):
-        bags, gradient = random_bags(generator)
+        bags, gradient = random_bags(generator, ROWS, DIM)
         torch.testing.assert_close(by_torch.lookup(bags), by_fbgemm.lookup(bags), **TOLERANCE)
         rate = 0.1 * min(step + 1, 10) / 10  # a warm-up, then a constant rate
         by_torch.update(bags, gradient, rate)
@@ -76,7 +64,7 @@ def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytes
 
     monkeypatch.setattr(type(by_fbgemm._fbgemm), "forward", counted_forward)
     for step in range(1, 4):
-        bags, gradient = random_bags(generator)
+        bags, gradient = random_bags(generator, ROWS, DIM)
         by_fbgemm.begin(step, 0.1 * step)
         by_fbgemm.lookup(bags)
         by_fbgemm.update(bags, gradient, 0.1 * step)
@@ -85,34 +73,16 @@ def test_fbgemm_looks_up_once_while_the_learning_rate_changes(monkeypatch: pytes
     assert_same(by_torch, by_fbgemm)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("rows", [[[3, 3, 3]], [[3], [3], [5, 3]], [[], [3], []], [[3, 5], []]])
-def test_torch_and_fbgemm_merge_repeated_rows(rows: list[list[int]], rule: str) -> None:
-    by_torch, by_fbgemm, bags = kernel("torch", rule), kernel("fbgemm", rule), bags_of(*rows)
-    for instance in (by_torch, by_fbgemm):
-        sums = instance.lookup(bags)
-        instance.update(bags, sums + 1, 0.5)
-    assert_same(by_torch, by_fbgemm)
-    if rule == "rowwise_adagrad":
-        assert by_torch.state.nonzero().flatten().tolist() == sorted({row for bag in rows for row in bag})
-
-
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
-@pytest.mark.parametrize("rows", [[], [[], [], []]])
-def test_lookup_and_update_of_empty_bags_change_nothing(rows: list[list[int]], name: str) -> None:
-    instance, bags = kernel(name), bags_of(*rows)
+@pytest.mark.parametrize("num_bags", [0, 3])
+@pytest.mark.parametrize("rows", [0, ROWS])
+def test_lookup_and_update_of_empty_bags_change_nothing(rows: int, num_bags: int, name: str) -> None:
+    instance, bags = kernel(name, rows=rows), bags_of(*[[]] * num_bags)
     before = instance.weight.clone()
-    assert torch.equal(instance.lookup(bags), torch.zeros(len(rows), DIM))
-    instance.update(bags, torch.ones(len(rows), DIM), 0.1)
+    assert torch.equal(instance.lookup(bags), torch.zeros(num_bags, DIM))
+    instance.update(bags, torch.ones(num_bags, DIM), 0.1)
     assert torch.equal(instance.weight, before)
     assert not instance.state.any()
-
-
-@pytest.mark.parametrize("name", ["torch", "fbgemm"])
-def test_kernel_without_rows_accepts_no_bags(name: str) -> None:
-    empty = kernel(name, rows=0)
-    assert empty.lookup(bags_of()).shape == (0, DIM)
-    empty.update(bags_of(), torch.empty(0, DIM), 0.1)
 
 
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
@@ -127,7 +97,7 @@ def test_weight_and_state_can_be_restored_in_place(name: str) -> None:
     for instance, steps in ((expected, 4), (restored, 2)):
         generator.manual_seed(2)
         for _ in range(steps):
-            bags, gradient = random_bags(generator)
+            bags, gradient = random_bags(generator, ROWS, DIM)
             instance.lookup(bags)
             instance.update(bags, gradient, 0.1)
     saved = restored.weight.clone(), restored.state.clone()
@@ -136,7 +106,7 @@ def test_weight_and_state_can_be_restored_in_place(name: str) -> None:
     restored.weight.copy_(saved[0])
     restored.state.copy_(saved[1])
     for _ in range(2):
-        bags, gradient = random_bags(generator)
+        bags, gradient = random_bags(generator, ROWS, DIM)
         restored.lookup(bags)
         restored.update(bags, gradient, 0.1)
     assert torch.equal(restored.weight, expected.weight)
@@ -146,7 +116,7 @@ def test_weight_and_state_can_be_restored_in_place(name: str) -> None:
 @pytest.mark.parametrize("name", ["torch", "fbgemm"])
 def test_lookup_without_update_changes_nothing(name: str) -> None:
     first, second = kernel(name), kernel(name)
-    bags, gradient = random_bags(torch.Generator().manual_seed(3))
+    bags, gradient = random_bags(torch.Generator().manual_seed(3), ROWS, DIM)
     for instance in (first, second):
         instance.lookup(bags)
         instance.update(bags, gradient, 0.1)
@@ -159,7 +129,7 @@ def test_lookup_without_update_changes_nothing(name: str) -> None:
 
 
 def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> None:
-    bags, gradient = random_bags(torch.Generator().manual_seed(4))
+    bags, gradient = random_bags(torch.Generator().manual_seed(4), ROWS, DIM)
     whole = kernel("torch")
     whole.update(bags, gradient, 0.1)
     num_rows = len(bags.rows.unique())
@@ -175,7 +145,7 @@ def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("num_bags", [0, 1, 50])
 def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> None:
     """A GPU updates so, because it would have to stop for the number of distinct rows."""
-    bags, gradient = random_bags(torch.Generator().manual_seed(4), num_bags)
+    bags, gradient = random_bags(torch.Generator().manual_seed(4), ROWS, DIM, num_bags)
     usual, uncounted = kernel("torch", rule), kernel("torch", rule)
     usual.update(bags, gradient, 0.1)
     rows, order = bags.rows.sort(stable=True)
@@ -213,13 +183,6 @@ def test_dim_and_dtype_that_fbgemm_cannot_compute_are_left_to_torch(
     assert capsys.readouterr().err == ""  # auto prints nothing
 
 
-def unload_fbgemm(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Unload FBGEMM so that it is imported again; monkeypatch restores the loaded modules."""
-    for name in list(sys.modules):
-        if name.split(".")[0] == "fbgemm_gpu" or name == "trainer.scale.fbgemm_kernel":
-            monkeypatch.delitem(sys.modules, name)
-
-
 @pytest.fixture
 def broken_fbgemm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Install a package that looks like an FBGEMM for another torch."""
@@ -228,7 +191,9 @@ def broken_fbgemm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (package / "__init__.py").write_text(
         "import logging\nlogging.error('a page\\nabout it')\nraise OSError('undefined symbol: _ZN3c10\\nand so on')\n"
     )
-    unload_fbgemm(monkeypatch)
+    for name in list(sys.modules):  # it is imported again; monkeypatch restores the loaded modules
+        if name.split(".")[0] == "fbgemm_gpu" or name == "trainer.scale.fbgemm_kernel":
+            monkeypatch.delitem(sys.modules, name)
     monkeypatch.syspath_prepend(tmp_path)
 
 

@@ -82,31 +82,19 @@ def cut(file: Path, end: int = 100) -> None:
     file.write_bytes(file.read_bytes()[:end])
 
 
-def compress(directory: Path) -> None:
-    write_day(directory, 0, 5, save=np.savez_compressed)
-
-
-def remove_a_label(directory: Path) -> None:
-    np.save(directory / "day_0_labels.npy", np.zeros((4, 1), np.int32))
-
-
-def store_by_columns(directory: Path) -> None:
-    np.save(directory / "day_0_dense.npy", np.asfortranarray(np.zeros((5, 13), np.float32)))
-
-
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
         (lambda days: (days / "day_2_dense.npy").unlink(), r"day_2_dense.npy: No such file"),
         (lambda days: cut(days / "day_0_dense.npy"), r"day_0_dense.npy is not MLPerf's: .*Make the files"),
-        (
-            lambda days: cut(days / "day_0_dense.npy", -4),
-            r"day_0_dense.npy is not MLPerf's: it is cut: it has 384 bytes",
-        ),
+        (lambda days: cut(days / "day_0_dense.npy", -4), r"day_0_dense.npy is not MLPerf's: it is cut: it has 384"),
         (lambda days: cut(days / "day_0_sparse_multi_hot.npz"), r"sparse_multi_hot.npz is not MLPerf's"),
-        (compress, r"0.npy is compressed, so its rows have no fixed place"),
-        (remove_a_label, r"day_0_labels.npy is not MLPerf's: it has an array of 4 x 1 instead of 5 x 1"),
-        (store_by_columns, r"in the order of columns"),
+        (lambda days: write_day(days, 0, 5, save=np.savez_compressed), r"0.npy is compressed, so its rows have no"),
+        (lambda days: np.save(days / "day_0_labels.npy", np.zeros((4, 1), np.int32)), r"of 4 x 1 instead of 5 x 1"),
+        (
+            lambda days: np.save(days / "day_0_dense.npy", np.asfortranarray(np.zeros((5, 13), np.float32))),
+            r"in the order of columns",
+        ),
         (lambda days: write_day(days, 2, 4, (4, *BAGS[1:])), r"a bag has 4 ids, but 3 in day_0"),
         (lambda days: write_day(days, 2, 0), r"a day has no sample"),
     ],

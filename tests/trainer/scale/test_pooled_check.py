@@ -2,8 +2,6 @@
 
 import pytest
 
-from trainer.scale.run import Run, open_source
-
 LINE = "trainer: step 1: pooled sums of table {} are NaN or infinite on rank 0, in samples 0 to 31 of the global batch"
 MANY_DIMS = {"embedding": {"dim": [4, 8, 4, 8, 4]}, "model": {"interaction": "cross"}}
 CASES = {  # changes of the configuration, and the line on stderr
@@ -15,21 +13,14 @@ CASES = {  # changes of the configuration, and the line on stderr
 
 
 @pytest.mark.parametrize(("changes", "line"), CASES.values(), ids=CASES)
-def test_table_and_samples_of_the_first_nan_are_named_once(small_config, single_rank_world, capsys, changes, line):
-    config = small_config({"train": {"steps": 3, "stop_at_nan": False}}, changes)
-    run = Run(config, single_rank_world, open_source(config, single_rank_world))
-    spoil(run, 2)
+def test_table_and_samples_of_the_first_nan_are_named_once(small_run, capsys, changes, line):
+    run = small_run({"train": {"steps": 3, "stop_at_nan": False}}, changes)
+    for part in run.state()["table.2.weight"].parts:
+        part.tensor.fill_(float("nan"))
     run.train()
     assert capsys.readouterr().err == (line and f"{line}\n")
 
 
-def test_finite_sums_are_not_mentioned(small_config, single_rank_world, capsys):
-    config = small_config({"train": {"steps": 3}}, {"check": {"pooled": True}})
-    Run(config, single_rank_world, open_source(config, single_rank_world)).train()
+def test_finite_sums_are_not_mentioned(small_run, capsys):
+    small_run({"train": {"steps": 3}, "check": {"pooled": True}}).train()
     assert capsys.readouterr().err == ""
-
-
-def spoil(run, table):
-    """Replace the weights of a table by NaN, wherever they lie."""
-    for part in run.state()[f"table.{table}.weight"].parts:
-        part.tensor.fill_(float("nan"))

@@ -6,7 +6,6 @@ from trainer.keys import apply_changes
 from trainer.loader import Extent, Loader
 from trainer.loop import steps
 from trainer.scale.presets import KAGGLE_ROWS, MLPERF_BAGS, MLPERF_ROWS, PRESETS, mlperf_dcnv2
-from trainer.scale.run import Run, open_source
 
 SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
     "criteo_kaggle": {"embedding": {"rows": [min(rows, 1000) for rows in KAGGLE_ROWS]}},
@@ -15,9 +14,9 @@ SMALLER = {  # for tests: 2.2 GB of tables and a second per step are too much
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_every_preset_trains(single_rank_world, name: str) -> None:
+def test_every_preset_trains(open_run, name: str) -> None:
     config = apply_changes(PRESETS[name](), [SMALLER.get(name, {}), {"train": {"steps": 2}}])
-    run = Run(config, single_rank_world, open_source(config, single_rank_world))
+    run = open_run(config)
     with Loader(run.source, Extent.of_steps(2, config.train.global_batch), 0, 1, depth=0) as batches:
         losses = [result.sums.numbers().log_loss / result.samples for result in steps(run.trainer, batches)]
     assert len(losses) == 2

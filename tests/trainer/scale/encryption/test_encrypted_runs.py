@@ -10,6 +10,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from tests.trainer.build import assert_equal, tensors
 from trainer.errors import CheckpointError, ConfigError, DataError
 from trainer.scale.criteo import ROW
 from trainer.scale.encryption.file import HEADER_BYTES, EncryptedReader
@@ -17,7 +18,7 @@ from trainer.scale.encryption.files import files_under
 from trainer.scale.encryption.key import WRAPPED_BYTES
 from trainer.scale.encryption.rotate import main as rotate
 from trainer.scale.prepare import prepare
-from trainer.scale.run import Run, open_source
+from trainer.scale.run import Run
 from trainer.scale.shards import MANIFEST
 
 NUM_ROWS, TABLES = 40, 26
@@ -46,8 +47,8 @@ def tsv(write_rows) -> Path:
 
 
 @pytest.fixture
-def make_run(tmp_path, tsv, small_config, single_rank_world):
-    """Return a function that prepares rows and creates a run of three steps on them, in a folder of its own."""
+def make_run(tmp_path, tsv, small_run):
+    """Return a function that prepares rows and opens a run of three steps on them, in a folder of its own."""
 
     def make(name: str, key: str, *changes, data: Path | None = None) -> Run:
         folder = tmp_path / name
@@ -55,7 +56,7 @@ def make_run(tmp_path, tsv, small_config, single_rank_world):
         out = data or folder / "data"
         if not out.exists():
             prepare([str(tsv)], out, rows_per_shard=15, held_out=0.1, warn=pytest.fail, key_file=key)
-        config = small_config(
+        return small_run(
             {
                 "embedding": {"rows": [50] * TABLES},
                 "model": {"dense_features": 13},
@@ -66,7 +67,6 @@ def make_run(tmp_path, tsv, small_config, single_rank_world):
             },
             *changes,
         )
-        return Run(config, single_rank_world, open_source(config, single_rank_world))
 
     return make
 
@@ -79,9 +79,7 @@ def test_run_on_encrypted_rows_is_bit_equal_to_a_plain_one(make_run, key) -> Non
     plain, encrypted = make_run("plain", ""), make_run("encrypted", key)
     for run in (plain, encrypted):
         run.train()
-    for name, rows in plain.state().items():
-        for expected, actual in zip(rows.parts, encrypted.state()[name].parts, strict=True):
-            assert torch.equal(expected.read(), actual.read()), name
+    assert_equal(tensors(plain), tensors(encrypted))
     resumed = make_run("encrypted", key)
     assert resumed.steps_done == 3
     assert torch.equal(resumed.trainer.flat.parameter, encrypted.trainer.flat.parameter)

@@ -19,15 +19,11 @@ def key_file(tmp_path):
     return file
 
 
-def unwraps(key: MasterKey) -> bool:
-    file_key, wrapped = MasterKey(bytes.fromhex(TEXT)).new_file_key()
-    return key.unwrap(wrapped) == file_key
-
-
 def test_key_comes_from_a_file_a_variable_or_a_command(key_file, monkeypatch) -> None:
     monkeypatch.setenv("KEY_OF_TEST", TEXT)
+    file_key, wrapped = MasterKey(bytes.fromhex(TEXT)).new_file_key()
     for source in (str(key_file), "env:KEY_OF_TEST", f"command:cat {key_file}"):
-        assert unwraps(MasterKey.read(source))
+        assert MasterKey.read(source).unwrap(wrapped) == file_key
     assert "KEY_OF_TEST" not in os.environ  # children do not get it
 
 
@@ -55,7 +51,6 @@ def test_no_text_of_a_key_has_it(key_file) -> None:
         ("env:NO_KEY_HERE", "there is no key in env:NO_KEY_HERE: the variable NO_KEY_HERE is not set"),
         ("command:false", "the command of the key failed: its exit code is 1"),
         ("command:/no/such/program", "cannot run the command of the key: FileNotFoundError"),
-        (f"command:echo {TEXT[:-2]}", "has no key: what it has is not 64 hexadecimal digits"),
     ],
 )
 def test_missing_key_is_one_line(source: str, error: str) -> None:
@@ -68,7 +63,7 @@ def test_missing_key_is_one_line(source: str, error: str) -> None:
 @pytest.mark.parametrize("content", [TEXT[:-1], TEXT + "00", "g" * 64, ""])
 def test_invalid_key_is_refused_without_showing_it(key_file, content: str) -> None:
     key_file.write_text(content)
-    with pytest.raises(ConfigError, match="has no key") as raised:
+    with pytest.raises(ConfigError, match="has no key: what it has is not 64 hexadecimal digits") as raised:
         MasterKey.read(str(key_file))
     assert not content or content not in str(raised.value)
 

@@ -47,12 +47,6 @@ def test_differencing_equals_that_of_prtpy(seed: int) -> None:
     assert longest_time("largest_differencing", indivisible(times, [0, 0, 0])) == pytest.approx(theirs, rel=1e-3)
 
 
-def test_differencing_evens_out_what_greedy_does_not() -> None:
-    times = [8, 7, 6, 5, 4]  # Karmarkar and Karp's example: greedy 17, differencing 16
-    assert longest_time("greedy", indivisible(times, [0, 0])) == 17
-    assert longest_time("largest_differencing", indivisible(times, [0, 0])) == 16
-
-
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, 10**12), max_size=30), st.integers(1, 7), st.sampled_from(sorted(PARTITIONERS)))
 def test_every_load_has_a_rank(times: list[int], num_ranks: int, name: str) -> None:

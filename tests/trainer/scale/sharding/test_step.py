@@ -5,15 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tests.trainer.scale.sharding.build import MACHINE, TABLE
 from trainer.registry import KINDS
 from trainer.scale.sharding.cost import Load, table_cost
 from trainer.scale.sharding.step import Step
-from trainer.scale.sharding.workload import Machine, Table, Workload
-
-MACHINE = Machine(
-    memory_bandwidth=1e9, lookup_seconds=1e-6, network_bandwidth=1e6, host_bandwidth=1e5, ranks_per_host=2
-)
-TABLE = Table(rows=100, dim=8, pooling=2.0)
+from trainer.scale.sharding.workload import Machine, Workload
 
 
 def step(kind: str, ranks: tuple[int, ...], samples: tuple[int, ...], machine: Machine = MACHINE):
@@ -37,21 +33,6 @@ def test_only_bytes_to_other_ranks_take_network_time() -> None:
     exchange = (60 + 160 + 160) * 1e-6  # half of the bytes for all samples, in each of the three all-to-alls
     assert step_model.exchanges(loads).sum(axis=0).tolist() == pytest.approx([exchange] * 2)
     assert step_model.seconds(loads).tolist() == pytest.approx([exchange, exchange + loads[Load.WORK, 1] / 1e12])
-
-
-def test_transfer_to_another_host_is_slower() -> None:
-    (near, loads), (far, far_loads) = step("table_wise", (0,), (5, 5, 0, 0)), step("table_wise", (0,), (5, 0, 5, 0))
-    assert far.exchanges(far_loads)[Load.IDS, 0] == pytest.approx(20 * near.exchanges(loads)[Load.IDS, 0])
-    assert near.crossing_hosts(loads).sum() == 0
-    assert far.crossing_hosts(far_loads).sum(axis=1).tolist() == [60, 160, 160]
-
-
-@pytest.mark.parametrize("samples", [(5, 5, 5, 5), (2, 1, 1, 1)])
-def test_vectors_of_a_rail_stay_on_their_rank_or_go_to_the_rail_of_other_hosts(samples: tuple[int, ...]) -> None:
-    step_model, loads = step("table_row_wise", (0, 1), samples)
-    assert not step_model.within_hosts(loads)[[Load.POOLED, Load.GRADIENTS]].any()
-    assert step_model.crossing_hosts(loads)[Load.POOLED].tolist() == [samples[2] * 32, samples[3] * 32, 0, 0]
-    assert step_model.crossing_hosts(loads)[Load.GRADIENTS].tolist() == [0, 0, samples[2] * 32, samples[3] * 32]
 
 
 def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:

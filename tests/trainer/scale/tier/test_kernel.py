@@ -111,13 +111,6 @@ def test_row_in_each_of_consecutive_batches_is_never_stale(tmp_path, num_slots, 
     assert_equal(plain, tiered, batches, shares_moments=False, looks_ahead=looks_ahead)
 
 
-def test_bag_with_more_rows_than_slots_is_summed_as_a_whole(tmp_path) -> None:
-    plain, tiered = kernels(tmp_path, 3, "rowwise_adagrad")
-    lengths = torch.tensor([1, ROWS, 0, 2], dtype=torch.int32)
-    rows = torch.tensor([5, *reversed(range(ROWS)), 9, 9], dtype=torch.int32)
-    assert_equal(plain, tiered, [Bags(rows, lengths)] * 3, shares_moments=False)
-
-
 def test_lookups_without_updates_lock_no_rows(tmp_path) -> None:
     """An evaluation between two steps looks up and does not update."""
     plain, tiered = kernels(tmp_path, 8, "rowwise_adagrad")

@@ -1,49 +1,33 @@
 """Tests of checkpoints of rows on a disk: they stream, equal checkpoints of rows in memory, and load into either."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 
+from tests.trainer.build import assert_equal, tensors
 from trainer.errors import CheckpointError
 from trainer.scale.checkpoint import rows
-from trainer.scale.run import Run, open_source
+from trainer.scale.run import Run
 from trainer.scale.tier.kernel import TieredKernel
 
-MakeRun = Callable[..., Run]
-Tensors = dict[str, list[torch.Tensor]]
 SHARDED = {"kind": "table_wise"}  # the planner would give each rank a copy of tables so small
 
 
 @pytest.fixture
-def make_run(small_config, single_rank_world, tmp_path) -> MakeRun:
-    """Return a function that creates a run of this many steps, with rows in memory or on a disk."""
+def make_run(small_run, tmp_path):
+    """Return a function that opens a run of this many steps, with rows in memory or on a disk."""
 
     def make(steps: int, place: str, *changes: dict, folder: str = "saved") -> Run:
         checkpoint = {"folder": str(tmp_path / folder), "every": 2}
         embedding = {"rows": [300, 7, 90, 1, 250], "dim": 8, "kernel": "torch"}
         if place == "disk":
             embedding |= {"memory": 6_000, "tier": {"folder": str(tmp_path / "rows")}}
-        config = small_config(
-            {"train": {"steps": steps}, "checkpoint": checkpoint, "embedding": embedding, "sharding": SHARDED}, *changes
-        )
-        run = Run(config, single_rank_world, open_source(config, single_rank_world))
-        assert any(isinstance(kernel, TieredKernel) for _, kernel, _ in run.trainer.tables.locate()) == (
-            place == "disk"
-        )
+        of_all = {"train": {"steps": steps}, "checkpoint": checkpoint, "embedding": embedding, "sharding": SHARDED}
+        run = small_run(of_all, *changes)
+        is_on_disk = any(isinstance(kernel, TieredKernel) for _, kernel, _ in run.trainer.tables.locate())
+        assert is_on_disk == (place == "disk")
         return run
 
     return make
-
-
-def tensors(run: Run) -> Tensors:
-    return {name: [part.read().clone() for part in of_name.parts] for name, of_name in run.state().items()}
-
-
-def assert_equal(expected: Tensors, actual: Tensors) -> None:
-    assert expected.keys() == actual.keys()
-    for name, parts in expected.items():
-        assert all(torch.equal(*pair) for pair in zip(parts, actual[name], strict=True)), name
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", "rowwise_adagrad", "adagrad"])
