@@ -1,8 +1,10 @@
-"""Tests of the dense model against the formulas of its papers, and of the gradient of its interaction."""
+"""Tests of the dense model against the formulas of its papers, and of its flat parameters and gradients."""
 
+import pytest
 import torch
 
 from trainer.dense import DenseModel, ModelConfig
+from trainer.flat import FlatParameters, OverlapConfig
 
 B, F, D = 6, 3, 4
 
@@ -48,3 +50,33 @@ def test_cross_layers_equal_formula_of_the_paper() -> None:
     for down, up in zip(cross.down, cross.up, strict=True):
         x = first * (x @ down.weight.T @ up.weight.T + up.bias) + x
     assert torch.allclose(cross(bottom, pooled), x)
+
+
+def test_cross_network_takes_vectors_of_several_dimensions() -> None:
+    config = ModelConfig(dense_features=5, bottom=(7,), top=(8,), interaction="cross")
+    dense = DenseModel(config, (4, 1, 6), seed=1, dtype=torch.float64)
+    bottom = dense.bottom(torch.ones(B, 5, dtype=torch.float64))
+    assert bottom.shape == (B, 6)
+    assert dense.top(bottom, torch.ones(B, 11, dtype=torch.float64)).shape == (B,)
+
+
+@pytest.mark.parametrize("bucket_bytes", [1, 300, 1 << 20])
+@pytest.mark.parametrize("overlapped", [True, False])
+def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_bytes, overlapped) -> None:
+    plain, flattened = model(), model()
+    flat = FlatParameters(flattened, 3, 2 * D, OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
+    dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
+    plain.top(plain.bottom(dense), pooled).sum().backward()
+    flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
+    flattened.top(flattened.bottom(dense), pooled).sum().backward()
+    flat.replicated.fill_(4.0)
+    flat.replicated_ready()
+    flat.wait()
+    for expected, actual in zip(plain.parameters(), flattened.parameters(), strict=True):
+        assert torch.equal(expected, actual)
+        assert torch.allclose(expected.grad, actual.grad)
+    assert flat.sums.tolist() == [1.0, 2.0, 3.0]
+    assert bool((flat.replicated == 4.0).all())
+    assert len(flat.parameter) == sum(p.numel() for p in plain.parameters())
+    flat.parameter.data.zero_()
+    assert all(not p.any() for p in flattened.parameters())

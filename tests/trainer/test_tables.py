@@ -1,33 +1,91 @@
-"""Tests of sharded tables: their initial weights, and the kernels that they choose."""
+"""Tests of sharded and replicated tables: lookups, and updates against a gradient as large as all tables."""
 
-from dataclasses import replace
-
+import pytest
 import torch
 
-from trainer.kernel import TorchKernel
+from trainer.kernel import Bags, TorchKernel
 from trainer.optimizers import OptimizerConfig
+from trainer.replicated import ReplicatedTables
 from trainer.scale.column_moments import ColumnMoments
 from trainer.sharding import Merge, Shard, groups_of, in_order
 from trainer.tables import EmbeddingConfig, ShardedTables
 from trainer.world import World
 
+CONFIG = EmbeddingConfig(rows=(5, 3, 8), dim=2, kernel="torch")
+RATE = 0.1
 CPU = torch.device("cpu")
 
 
-def initial_weights(*shards: Shard) -> torch.Tensor:
-    """Return the weights of the rows of all shards."""
-    config = EmbeddingConfig(rows=(5, 3, 8), dim=2, kernel="torch")
+def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
     (groups,) = groups_of(in_order(shards), 1)
-    tables = ShardedTables(config, OptimizerConfig(), groups, None, seed=3, dtype=torch.float64, device=CPU)
-    return torch.cat([weight for _, weight, _ in tables.parts()])
+    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), groups, None, seed=3, dtype=dtype, device=CPU)
+
+
+def whole(*numbers: int) -> list[Shard]:
+    """Return a shard with all rows of each of these tables."""
+    return [Shard(table, 0, 0, CONFIG.rows[table], 2) for table in numbers]
+
+
+def weights(sharded: ShardedTables) -> torch.Tensor:
+    return torch.cat([weight for _, weight, _ in sharded.parts()])
+
+
+def states(sharded: ShardedTables) -> torch.Tensor:
+    return torch.cat([state for _, _, state in sharded.parts()])
+
+
+def bags(*rows: list[int]) -> Bags:
+    flat = torch.tensor([row for bag in rows for row in bag], dtype=torch.int32)
+    return Bags(flat, torch.tensor([len(bag) for bag in rows], dtype=torch.int32))
 
 
 def test_initial_weights_do_not_depend_on_the_sharding() -> None:
-    first, second, third = (Shard(table, 0, 0, rows, 2) for table, rows in enumerate((5, 3, 8)))
-    alone = initial_weights(third)
-    assert torch.equal(initial_weights(first, second, third)[8:], alone)
-    assert torch.equal(initial_weights(replace(third, first_row=3, num_rows=4)), alone[3:7])
-    assert alone.abs().max() <= 8**-0.5  # the bound of a table of 8 rows
+    together, single, part = tables(*whole(0, 1, 2)), tables(*whole(2)), tables(Shard(2, 0, 3, 4, 2))
+    assert torch.equal(weights(together)[8:], weights(single))
+    assert torch.equal(weights(single)[3:7], weights(part))
+    assert weights(single).abs().max() <= 8**-0.5
+
+
+def test_lookup_sums_each_bag() -> None:
+    sharded = tables(*whole(0, 2))
+    weight = weights(sharded)
+    expected = [2 * weight[4], torch.zeros(2), weight[12], 2 * weight[5] + weight[6]]
+    assert torch.allclose(sharded.lookup([bags([4, 4], [], [12], [5, 6, 5])])[0], torch.stack(expected))
+
+
+@pytest.mark.parametrize("rule", ["rowwise_adagrad", "adagrad", "sgd"])
+def test_update_equals_update_with_dense_gradient(rule) -> None:
+    generator = torch.Generator().manual_seed(0)
+    sharded = tables(*whole(0, 1, 2), embedding=rule)
+    weight, state = weights(sharded).clone(), torch.zeros(16, 2, dtype=torch.float64)
+    for _ in range(5):
+        rows = [torch.randint(0, 16, (int(n),), generator=generator).tolist() for n in torch.arange(40) % 4]
+        gradient = torch.randn(40, 2, generator=generator, dtype=torch.float64)
+        dense = torch.zeros_like(weight)  # the naive approach: a gradient as large as all tables
+        for bag, bag_gradient in zip(rows, gradient, strict=True):
+            for row in bag:
+                dense[row] += bag_gradient
+        state += dense.square() if rule == "adagrad" else dense.square().mean(dim=1, keepdim=True)
+        weight -= RATE * (dense if rule == "sgd" else dense / (state.sqrt() + 1e-8))
+        sharded.update([bags(*rows)], [gradient], RATE)
+    assert torch.allclose(weights(sharded), weight, rtol=1e-13, atol=1e-15)
+    if rule == "rowwise_adagrad":
+        assert torch.allclose(states(sharded), state[:, 0], rtol=1e-13, atol=0)
+    elif rule == "adagrad":
+        assert torch.allclose(states(sharded), state, rtol=1e-13, atol=0)
+
+
+def test_replicated_tables_equal_sharded_tables() -> None:
+    sharded = tables(*whole(1))
+    replicated = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
+    rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
+    assert torch.equal(replicated.lookup({2: rows})[2], sharded.lookup([rows])[0])
+    table_gradient = torch.full((6,), 7.0, dtype=torch.float64)
+    replicated.write_gradient({2: rows}, {2: gradient}, table_gradient)
+    replicated.update(table_gradient, RATE)
+    sharded.update([rows], [gradient], RATE)
+    ((_, weight, _),) = replicated.parts()
+    assert torch.allclose(weight, weights(sharded), rtol=1e-14)
 
 
 def test_torch_computes_on_columns_whose_moments_are_shared() -> None:
