@@ -7,13 +7,18 @@ from zmon.process import ProcessId
 UID = 1000
 
 
-def add_process(proc, pid, start_ticks=5000, parent=1):
-    """Add a process, or let another one have its number; return it."""
+def add_process(proc, pid, start_ticks=5000, parent=1, **files):
+    """Add a process with these files beside its own, or let another one have its number; return it."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
     fields = f"S {parent} 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 {start_ticks} 9 90" + " 0" * 28
-    (folder / "stat").write_text(f"{pid} (python) {fields}\n")
-    (folder / "status").write_text(f"Name:\tpython\nUid:\t{UID}\t{UID}\t{UID}\t{UID}\n")
+    files = {
+        "stat": f"{pid} (python) {fields}\n",
+        "status": f"Name:\tpython\nUid:\t{UID}\t{UID}\t{UID}\t{UID}\n",
+        **files,
+    }
+    for name, content in files.items():
+        (folder / name).write_text(content)
     return ProcessId(pid, start_ticks, UID)
 
 

@@ -1,4 +1,4 @@
-"""Requests to an agent under test, and fake sources."""
+"""Requests to an agent under test, fake sources, and functions that fail."""
 
 import asyncio
 import inspect
@@ -81,6 +81,26 @@ class FakeSource:
         """Wait until it was read more than so many times from now on; return True then."""
         before = self.num_reads
         return bool(await poll(lambda: self.num_reads > before + times))
+
+
+def raising(error):
+    """Return a function that raises this error, whatever its arguments are."""
+
+    def raise_error(*_, **__):
+        raise error
+
+    return raise_error
+
+
+def failing_at(function, end, error):
+    """Return a function like this one, which raises the error for a path with this end."""
+
+    def call(path, *arguments):
+        if str(path).endswith(end):
+            raise error
+        return function(path, *arguments)
+
+    return call
 
 
 def fail():

@@ -1,8 +1,11 @@
-"""Fixtures for the agent of one node over real HTTP, and for boxes that another process locks."""
+"""Fixtures for the agent of one node over real HTTP, for boxes that another process locks, and for processes."""
 
+import subprocess
+import sys
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
+import psutil
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
@@ -50,3 +53,31 @@ def serve(tmp_path):
             yield client
 
     return run
+
+
+@pytest.fixture
+def sleeper():
+    """Yield a child process that sleeps until it is killed."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+@pytest.fixture
+def start_python():
+    """Return a function that starts Python code and waits for its first line; it is killed with its children."""
+    processes = []
+
+    def start(code, *arguments, **options):
+        command = [sys.executable, "-S", "-E", "-c", code, *arguments]
+        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, **options))
+        assert processes[-1].stdout.readline()
+        return processes[-1]
+
+    yield start
+    for process in processes:
+        with process:  # waits for its end, and closes its pipes
+            with suppress(psutil.NoSuchProcess):
+                for child in psutil.Process(process.pid).children(recursive=True):
+                    child.kill()
+            process.kill()

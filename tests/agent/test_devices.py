@@ -9,35 +9,27 @@ from zmon.schema.host import GpuSample
 CARDS = (GpuSample("0", "GPU-a", pids=(77, 99)), GpuSample("1", "GPU-b", pids=(88, 99)))
 
 
-def device_of_rank(pid, cards=CARDS, in_box="cpu"):
-    """Return the device of a rank, given the device in its box and the cards of the host."""
+# A card in MIG mode also lists the processes of its instances.
+SPLIT = (GpuSample("0", "GPU-a", mig=True, pids=(77,)), GpuSample("0:1", "MIG-b", pids=(77,)))
+
+
+@pytest.mark.parametrize(
+    ("in_box", "pid", "cards", "device"),
+    [
+        pytest.param("cpu", 88, CARDS, "GPU-b", id="the card of its process"),
+        pytest.param("cuda:0", 88, CARDS, "GPU-b", id="a number is no UUID"),
+        pytest.param("", 88, CARDS, "GPU-b", id="nothing in the box"),
+        pytest.param("GPU-z", 88, CARDS, "GPU-z", id="the UUID of a card in the box"),
+        pytest.param("MIG-z", 88, CARDS, "MIG-z", id="the UUID of an instance in the box"),
+        pytest.param("cpu", 77, SPLIT, "MIG-b", id="the instance of its process"),
+        pytest.param("cpu", 66, CARDS, "cpu", id="no card"),
+        pytest.param("cpu", 99, CARDS, "cpu", id="several cards"),
+        pytest.param("cpu", 0, (GpuSample("0", "GPU-a", pids=(0,)),), "cpu", id="another PID namespace"),
+    ],
+)
+def test_device_of_a_rank_is_the_uuid_in_its_box_or_the_only_card_of_its_process(in_box, pid, cards, device):
     (state,) = Devices().add([(rank_state(0, device=in_box), pid)], cards)
-    return state.device
-
-
-@pytest.mark.parametrize("in_box", ["cpu", "cuda:0", ""])
-def test_device_without_uuid_becomes_the_card_of_the_process(in_box):
-    assert device_of_rank(88, in_box=in_box) == "GPU-b"
-
-
-@pytest.mark.parametrize("uuid", ["GPU-z", "MIG-z"])
-def test_device_is_the_uuid_in_the_box(uuid):
-    assert device_of_rank(88, in_box=uuid) == uuid
-
-
-@pytest.mark.parametrize("pid", [66, 99])
-def test_device_is_unchanged_if_the_process_uses_no_card_or_several(pid):
-    assert device_of_rank(pid) == "cpu"
-
-
-def test_rank_in_another_pid_namespace_has_no_card():
-    assert device_of_rank(0, (GpuSample("0", "GPU-a", pids=(0,)),)) == "cpu"
-
-
-def test_process_on_a_mig_instance_has_the_instance_as_device():
-    """A card in MIG mode also lists the processes of its instances."""
-    split = (GpuSample("0", "GPU-a", mig=True, pids=(77,)), GpuSample("0:1", "MIG-b", pids=(77,)))
-    assert device_of_rank(77, split) == "MIG-b"
+    assert state.device == device
 
 
 def test_card_of_a_rank_is_remembered_after_the_card_is_lost():

@@ -1,7 +1,4 @@
-"""Tests of the status of each source in /healthz.
-
-A source is up, down or absent independently of the others. The values of a source that is down are not exported.
-"""
+"""Tests of the status of each source in /healthz, and of what is exported of a source that is down or absent."""
 
 import asyncio
 import threading
@@ -18,12 +15,12 @@ from tests.agent.agent_client import (
     get_snapshot,
     is_up,
     poll,
+    raising,
     shows,
     source_statuses,
 )
 from zmon.agent import poller
 from zmon.agent.sources import Reading
-from zmon.box.versions import CURRENT
 from zmon.schema.host import HostLoad
 
 LOAD = HostLoad({"user": 1.0}, 1, 2, 0)
@@ -38,14 +35,13 @@ async def only_down(client):
 
 async def test_damaged_box_is_reported_and_hides_no_other_rank(make_live_box, serve):
     make_live_box(0)
-    bad = make_live_box(1)
-    for offset in range(CURRENT.live, CURRENT.live + 32, 8):
-        bad.flip(offset + 3)
+    damaged = make_live_box(1)
+    damaged.path.write_bytes(b"no box")
     async with serve() as client:
-        assert [r.rank for r in (await get_snapshot(client)).ranks] == [0]
+        assert [state.rank for state in (await get_snapshot(client)).ranks] == [0]
         assert (await get_json(client, "/healthz"))["healthy"] is True
         (line,) = (await source_statuses(client))["boxes"]["dropped"]
-        assert str(bad.path) in line
+        assert str(damaged.path) in line
 
 
 async def test_sources_fail_or_are_absent_independently(serve):
@@ -55,13 +51,10 @@ async def test_sources_fail_or_are_absent_independently(serve):
         assert await host.is_read()
         assert await poll(lambda: source_statuses(client), accept=lambda by_name: "gpu" in by_name)
         report = await get_snapshot(client)
-        statuses = {source.name: source for source in report.sources}
-        states = {name: (status.up, status.absent, status.num_errors > 1) for name, status in statuses.items()}
-        assert (states["nic"], states["host"], states["gpu"]) == (
-            (True, False, False), (False, False, True), (False, True, False),
-        )  # fmt: skip
-        assert (statuses["nic"].error, statuses["host"].error) == (None, "the driver is gone")
-        assert statuses["gpu"].num_errors == 0
+        states = {source.name: (source.up, source.absent, source.num_errors > 1) for source in report.sources}
+        assert states["nic"] == (True, False, False)
+        assert states["host"] == (False, False, True)
+        assert states["gpu"] == (False, True, False)
         assert (report.sample.nics, report.sample.load, report.sample.gpus) == ((), None, None)
         page = await get_metrics(client)
         assert 'zmon_source_up{host="node-a",source="host"} 0.0' in page
@@ -136,10 +129,7 @@ class Odd(Exception):
     ],
 )
 async def test_source_that_raises_any_exception_is_down_and_read_again(serve, error, line):
-    def raise_error():
-        raise error
-
-    source = FakeSource("host", "load", raise_error)
+    source = FakeSource("host", "load", raising(error))
     async with serve(source) as client:
         assert await source.is_read()
         down = await only_down(client)

@@ -1,57 +1,54 @@
 """Tests of requests for the history of all steps. They wait for each other, and nobody else waits for them."""
 
 import asyncio
+import itertools
 import time
 
-import msgspec
 import pytest
 
 from tests.agent.agent_client import get_json, get_metrics, get_snapshot
+from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_box import RankBox
-from zmon.schema.api.agent import AgentReport
 
-SLOW_SECONDS = 0.15  # the time to read the history of one rank in these tests
+NUM_RANKS = 4
+READ_SECONDS = 0.03  # the time to read the steps of one rank in these tests: a scan is due after each
 
 
 @pytest.fixture
-def four_slow_ranks(make_live_box, monkeypatch):
-    """Make the boxes of four ranks, and each read of the history of a rank slow."""
-    read = RankBox.steps_ended
+def calls(monkeypatch):
+    """The names of the calls that scan the boxes or read the history of a rank, in their order."""
+    names = []
 
-    def slowly(*arguments):
-        time.sleep(SLOW_SECONDS)
-        return read(*arguments)
+    def note(owner, name, seconds):
+        method = getattr(owner, name)
 
-    monkeypatch.setattr(RankBox, "steps_ended", slowly)
-    for rank in range(4):
+        def noted(*arguments):
+            names.append(name)
+            time.sleep(seconds)
+            return method(*arguments)
+
+        monkeypatch.setattr(owner, name, noted)
+
+    note(Boxes, "scan", 0.0)
+    note(RankBox, "steps_ended", READ_SECONDS)
+    return names
+
+
+async def test_histories_delay_neither_scans_nor_snapshots_nor_metrics(make_live_box, serve, calls):
+    for rank in range(NUM_RANKS):
         make_live_box(rank, run_uid=f"{rank:032x}").steps(3)
-
-
-@pytest.mark.slow  # each run has test_scans_go_on_while_histories_are_read, which is quick
-@pytest.mark.usefixtures("four_slow_ranks")
-async def test_sixteen_histories_delay_neither_snapshots_nor_metrics(serve):
     async with serve() as client:
-        assert len((await get_snapshot(client)).ranks) == 4
-        histories = [asyncio.create_task(get_json(client, f"/api/v1/snapshot?since={n}")) for n in range(16)]
-        await asyncio.sleep(0.2)
-        for number in range(5):
+        assert len((await get_snapshot(client)).ranks) == NUM_RANKS
+        histories = [asyncio.create_task(get_snapshot(client, f"?since={n}")) for n in range(12)]
+        for number in range(3):
             report = await get_snapshot(client, f"?since={number}&about=8")
-            assert len(report.steps["job"][0].run_uids) == 4
+            assert len(report.steps["job"][0].run_uids) == NUM_RANKS
             assert 'rank="3"' in await get_metrics(client)
             assert (await get_json(client, "/api/v1/suspects"))["suspects"] == []
         assert not histories[-1].done()
-        reports = [msgspec.convert(answer, AgentReport) for answer in await asyncio.gather(*histories)]
-        assert all(len(report.steps["job"]) == 4 for report in reports)
-
-
-@pytest.mark.usefixtures("four_slow_ranks")
-async def test_scans_go_on_while_histories_are_read(serve):
-    async with serve(scan_timeout_seconds=4 * SLOW_SECONDS) as client:  # sixteen ranks are read meanwhile
-        assert len((await get_snapshot(client)).ranks) == 4
-        histories = [asyncio.create_task(get_snapshot(client, "?since=0")) for _ in range(4)]
-        while not all(task.done() for task in histories):
-            assert (await get_json(client, "/healthz"))["healthy"]
-            await asyncio.sleep(0.05)
+        assert [len(report.steps["job"]) for report in await asyncio.gather(*histories)] == [NUM_RANKS] * 12
+    in_a_row = [len([*group]) for name, group in itertools.groupby(calls) if name == "steps_ended"]
+    assert max(in_a_row) < NUM_RANKS  # no history is read as a whole between two scans
 
 
 async def test_large_about_is_a_history_and_is_bounded(make_live_box, serve):

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.agent.agent_client import FakeSource, fail
+from tests.agent.agent_client import FakeSource, fail, raising
 from tests.boxes import eventually
 from zmon.agent import poller
 
@@ -67,10 +67,7 @@ def test_hanging_question_marks_the_source_down(start):
 
 
 def test_question_that_raises_system_exit_does_not_end_the_thread(start):
-    def exit_process():
-        raise SystemExit(3)
-
     boxes = start(FakeSource("boxes", "boxes", lambda: ()), interval_seconds=60.0)
     with pytest.raises(SystemExit):
-        boxes.ask(exit_process).result(5)
+        boxes.ask(raising(SystemExit(3))).result(5)
     assert boxes.ask(lambda: 7).result(5) == 7

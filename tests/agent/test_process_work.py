@@ -1,10 +1,8 @@
 """Tests of what an agent reads about a process that makes no progress, from real processes."""
 
-import contextlib
 import os
 import socket
 import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -29,28 +27,6 @@ time.sleep(60)
 """
 
 
-@pytest.fixture
-def start():
-    """Return a function that starts Python code and waits for its first line."""
-    processes = []
-
-    def run(code, *arguments, stdin=None):
-        command = [sys.executable, "-c", code, *arguments]
-        process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, text=True)
-        processes.append(process)
-        assert process.stdout.readline()
-        return process
-
-    yield run
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(process.pid).children(recursive=True):
-                child.kill()
-        process.kill()
-        process.wait()
-        process.stdout.close()
-
-
 @pytest.mark.parametrize(("content", "expected"), [("futex_wait_queue", "futex_wait_queue"), ("0", None), ("", None)])
 def test_wait_channel_is_none_for_a_thread_that_runs(tmp_path, content, expected):
     (tmp_path / "wchan").write_text(content)
@@ -58,21 +34,21 @@ def test_wait_channel_is_none_for_a_thread_that_runs(tmp_path, content, expected
     assert wait_channel(tmp_path / "gone") is None
 
 
-def test_file_system_is_that_of_the_file_that_the_main_thread_reads(start, tmp_path):
+def test_file_system_is_that_of_the_file_that_the_main_thread_reads(start_python, tmp_path):
     os.mkfifo(tmp_path / "fifo")
-    process = start(
+    process = start_python(
         "import os, sys; f = os.open(sys.argv[1], os.O_RDWR); print(1, flush=True); os.read(f, 1)",
         str(tmp_path / "fifo"),
     )
     parts = [part for part in psutil.disk_partitions(all=True) if tmp_path.is_relative_to(part.mountpoint)]
     known = max(parts, key=lambda part: len(part.mountpoint)).fstype
     assert eventually(lambda: process_work(process_id(process.pid), ()).file_system == known)
-    process = start("import time; print(1, flush=True); time.sleep(60)")
+    process = start_python("import time; print(1, flush=True); time.sleep(60)")
     assert process_work(process_id(process.pid), ()).file_system is None
 
 
-def test_work_of_a_process_includes_its_children(start, tmp_path):
-    process = start(WRITER, str(tmp_path / "rank.pt"))
+def test_work_of_a_process_includes_its_children(start_python, tmp_path):
+    process = start_python(WRITER, str(tmp_path / "rank.pt"))
 
     def read():
         work = process_work(process_id(process.pid), (process.pid,))
@@ -88,9 +64,9 @@ def test_work_of_a_process_includes_its_children(start, tmp_path):
     assert work.cpu_seconds > 0
 
 
-def test_file_is_the_one_that_was_written_last(start, tmp_path, monkeypatch):
+def test_file_is_the_one_that_was_written_last(start_python, tmp_path, monkeypatch):
     """stat(2) would ask the server of a file, and wait for it if that server is why the rank stands still."""
-    process = start(
+    process = start_python(
         "import sys, time; files = [open(name, 'wb', buffering=0) for name in sys.argv[1:]]\n"
         "for file in files: time.sleep(0.05); file.write(b'x')\n"
         "print(1, flush=True); time.sleep(60)",
@@ -100,9 +76,11 @@ def test_file_is_the_one_that_was_written_last(start, tmp_path, monkeypatch):
     assert process_work(process_id(process.pid), ()).file == str(tmp_path / "a")
 
 
-def test_name_that_is_not_utf_8_hides_no_work(start):
+def test_name_that_is_not_utf_8_hides_no_work(start_python):
     """The kernel cuts the name of a script after 15 bytes, which may be in the middle of a letter."""
-    process = start("import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff'); print(1, flush=True); time.sleep(60)")
+    process = start_python(
+        "import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff'); print(1, flush=True); time.sleep(60)"
+    )
     assert process_work(process_id(process.pid), ()).switches > 0
 
 
@@ -116,11 +94,11 @@ while True:
 """
 
 
-def test_compiler_that_a_build_started_counts(start, tmp_path, monkeypatch):
+def test_compiler_that_a_build_started_counts(start_python, tmp_path, monkeypatch):
     """All processes above it only wait for their children."""
     (tmp_path / "nested.py").write_text(NESTED)
     monkeypatch.setenv("NESTED", str(tmp_path / "nested.py"))
-    process = start(NESTED, "4")
+    process = start_python(NESTED, "4")
 
     def deepest():
         work = process_work(process_id(process.pid), (process.pid,))
@@ -137,8 +115,10 @@ def test_connections_of_an_old_kernel_move_unknown_bytes():
     assert work.network_bytes is None
 
 
-def test_lock_is_a_wait_of_its_thread(start):
-    process = start("import threading\nlock = threading.Lock()\nlock.acquire()\nprint(1, flush=True)\nlock.acquire()")
+def test_lock_is_a_wait_of_its_thread(start_python):
+    process = start_python(
+        "import threading\nlock = threading.Lock()\nlock.acquire()\nprint(1, flush=True)\nlock.acquire()"
+    )
     waits = eventually(lambda: [w for w in process_work(process_id(process.pid), (process.pid,)).waits if w])
     assert waits[0].startswith("futex_")
 
@@ -156,8 +136,8 @@ def test_bytes_of_tcp_count_in_both_directions():
         assert eventually(lambda: process_work(process_id(os.getpid()), ()).network_bytes - before >= 1 << 20)
 
 
-def test_process_that_has_ended_has_no_work(start):
-    process = start("print(1, flush=True); input()", stdin=subprocess.PIPE)
+def test_process_that_has_ended_has_no_work(start_python):
+    process = start_python("print(1, flush=True); input()", stdin=subprocess.PIPE)
     identity = process_id(process.pid)
     process.communicate()
     assert process_work(identity, ()) is None

@@ -1,6 +1,6 @@
-"""Tests of process numbers that are used again: what is read about a rank is never another process's.
+"""Tests of process numbers that are used again.
 
-A user may end a rank and start processes until one of somebody else has its number.
+A user may end a rank and start processes until one of somebody else has its number: nothing is read of that process.
 """
 
 import asyncio
@@ -24,7 +24,10 @@ PID = 700
 
 def add(proc, start_ticks, text):
     """Add a process that has written a text to its stderr and has a socket and a control group; return it."""
-    process = add_process(proc, PID, start_ticks)
+    process = add_process(
+        proc, PID, start_ticks, wchan="futex_wait_queue", cgroup="0::/job\n",
+        io="rchar: 1\nwchar: 1\nread_bytes: 1\nwrite_bytes: 1\n",
+    )  # fmt: skip
     folder = proc / str(PID)
     for name in ("fd", "fdinfo", "ns", f"task/{PID}"):
         (folder / name).mkdir(parents=True)
@@ -35,10 +38,7 @@ def add(proc, start_ticks, text):
     with (folder / "status").open("a") as status:
         status.write(f"Gid:\t{os.getgid()}\nGroups:\t\n")
     (folder / "ns/net").symlink_to("net:[1]")
-    (folder / "wchan").write_text("futex_wait_queue")
     (folder / f"task/{PID}/wchan").write_text("futex_wait_queue")
-    (folder / "io").write_text("rchar: 1\nwchar: 1\nread_bytes: 1\nwrite_bytes: 1\n")
-    (folder / "cgroup").write_text("0::/job\n")
     return process
 
 

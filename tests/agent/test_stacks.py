@@ -1,8 +1,6 @@
 """Tests of Python stacks read with py-spy. A stack that cannot be read is replaced by a reason of a single line."""
 
 import asyncio
-import subprocess
-import sys
 
 import pytest
 
@@ -12,16 +10,11 @@ from zmon.process import process_id, process_stat
 
 
 @pytest.fixture
-def process():
+def process(start_python):
     """Start a process that holds its interpreter lock for the whole test."""
-    code = "import ctypes\ndef guilty_line(): ctypes.PyDLL(None).sleep(60)\nprint(1, flush=True)\nguilty_line()"
-    started = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    assert started.stdout is not None
-    started.stdout.readline()
-    yield started
-    started.kill()
-    started.wait(timeout=5)
-    started.stdout.close()
+    return start_python(
+        "import ctypes\ndef guilty_line(): ctypes.PyDLL(None).sleep(60)\nprint(1, flush=True)\nguilty_line()"
+    )
 
 
 def read(pid, command=stacks.PY_SPY):

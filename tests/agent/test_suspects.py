@@ -64,6 +64,12 @@ async def test_long_poll_returns_at_its_timeout_without_suspects(make_live_box, 
         assert answer["suspects"] == []
 
 
+async def test_wait_that_is_no_number_is_refused(serve):
+    async with serve() as client:
+        error = (await get_json(client, f"{SUSPECTS}?wait=nan", status=400))["error"]
+        assert error == "wait='nan' is not a number"
+
+
 async def test_agent_that_shuts_down_says_so_to_those_who_wait(serve):
     async with serve() as client:
         quiet, next_answer = await begin_long_poll(client)

@@ -16,7 +16,7 @@ from tests.boxes import eventually
 from tests.places import REPOSITORY
 from zmon.agent.acts.ledger import FILE, ActEntry
 from zmon.process import process_stat
-from zmon.schema.act import KILL_CULPRIT, ActAnswer, ActRequest
+from zmon.schema.act import KILL_CULPRIT, REFUSED, ActAnswer, ActRequest
 from zmon.schema.api import endpoints
 from zmon.web.client import ask
 
@@ -102,6 +102,13 @@ class LaunchedJob:
         assert eventually(lambda: process_stat(pid).state == "T")
 
 
+def assert_refused(answer: ActAnswer, reason: str, *living: int) -> None:
+    """Check that an act was refused for a reason with this text, and that these processes live on."""
+    assert answer.result == REFUSED
+    assert reason in answer.reason
+    assert all(still_lives(pid) for pid in living)
+
+
 def is_gone(pid: int) -> bool:
     """Return True if a process has ended, whether or not it was reaped."""
     stat = process_stat(pid)
@@ -144,3 +151,8 @@ def entries(tmp_path: Path) -> list[ActEntry]:
 def events(tmp_path: Path) -> list[str]:
     """Return the event of each entry of the ledger."""
     return [entry.event for entry in entries(tmp_path)]
+
+
+async def finishes(tmp_path: Path, event: str = "finished") -> bool:
+    """Wait until the ledger has the last event of an act; return True then."""
+    return await poll(lambda: event in events(tmp_path), 15.0) is not None

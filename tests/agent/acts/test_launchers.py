@@ -8,19 +8,29 @@ import time
 
 import pytest
 
-from tests.agent.acts.jobs import LAUNCHER, RANK, ask_for, entries, events, is_gone, request_for, still_lives
-from tests.agent.agent_client import poll
+from tests.agent.acts.jobs import (
+    LAUNCHER,
+    RANK,
+    ask_for,
+    assert_refused,
+    entries,
+    events,
+    finishes,
+    is_gone,
+    request_for,
+    still_lives,
+)  # fmt: skip
 from zmon.act_stops import ALL, stop
-from zmon.schema.act import ACTED, END_JOB, REFUSED, STOP_RESTARTS
+from zmon.schema.act import ACTED, END_JOB, STOP_RESTARTS
 
 
 async def test_launcher_and_its_ranks_end_by_sigterm(start_job, acting, tmp_path):
     job = start_job(ranks=2)
     async with acting() as client:
-        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=2.0))
+        answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=1.0))
         assert answer.result == ACTED
         assert f"SIGTERM to process {job.launcher.pid}, the launcher of rank 0: sent" in answer.reason
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+        assert await finishes(tmp_path)
     assert job.launcher.wait(10) == -signal.SIGTERM
     assert job.rank_ended(0)
     assert job.rank_ended(1)  # this launcher leaves its ranks, so they are killed after the grace
@@ -38,7 +48,7 @@ async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tm
         answer = await ask_for(client, await request_for(client, STOP_RESTARTS, grace_seconds=0.0))
         assert time.monotonic() - begin < 5.0
         assert "SIGKILL follows in 1 s" in answer.reason
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+        assert await finishes(tmp_path)
         again = await ask_for(client, await request_for(client, END_JOB, rank=1))
         assert (again.repeated, again.reason) == (True, answer.reason)
     assert job.launcher.wait(10) == -signal.SIGKILL
@@ -48,7 +58,7 @@ async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tm
 
 async def cut_off_by_a_person(tmp_path):
     stop(tmp_path / "data", ALL, "no", "ann")
-    assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+    assert await finishes(tmp_path)
     assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")
 
 
@@ -66,14 +76,14 @@ async def cut_off_by_nobody(tmp_path):
 async def test_grace_that_is_cut_off_is_followed_by_no_signal(start_job, acting, tmp_path, cut_off, last_event):
     job = start_job(ranks=2, STUBBORN="1")
     async with acting() as client:
-        request = await request_for(client, END_JOB, grace_seconds=1.5)
+        request = await request_for(client, END_JOB, grace_seconds=1.0)
         first = await ask_for(client, request)
         await cut_off(tmp_path)
-    assert await poll(lambda: last_event in events(tmp_path), 15.0)
+    assert await finishes(tmp_path, last_event)
     async with acting() as client:
         again = await ask_for(client, request)
         assert (again.result, again.repeated, again.reason) == (ACTED, True, first.reason)
-    await asyncio.sleep(2.0)  # longer than the grace
+    await asyncio.sleep(1.5)  # longer than the grace
     assert "signal" not in events(tmp_path)
     assert all(still_lives(pid) for pid in (*job.pids.values(), job.launcher.pid))
 
@@ -84,7 +94,7 @@ async def test_agent_that_ends_between_two_kills_sends_no_further_signal(start_j
         request = await request_for(client, END_JOB, grace_seconds=1.0)
         end_acts_after("result", client.agent._acts)
         assert (await ask_for(client, request)).result == ACTED
-        assert await poll(lambda: "interrupted" in events(tmp_path), 15.0)
+        assert await finishes(tmp_path, "interrupted")
     assert events(tmp_path) == ["announced", "done", "signal", "result", "interrupted"]
     assert all(still_lives(pid) for pid in job.pids.values())
 
@@ -117,9 +127,7 @@ async def test_process_that_is_no_launcher_is_not_ended(start_job, acting, optio
     job = start_job(**options)
     async with acting() as client:
         answer = await ask_for(client, await request_for(client, END_JOB))
-    assert answer.result == REFUSED
-    assert reason in answer.reason
-    assert still_lives(job.pids[0])
+    assert_refused(answer, reason, job.pids[0])
 
 
 async def test_parent_of_several_ranks_is_a_launcher_even_without_restarts(start_job, acting, tmp_path):
@@ -129,4 +137,4 @@ async def test_parent_of_several_ranks_is_a_launcher_even_without_restarts(start
         answer = await ask_for(client, await request_for(client, END_JOB, grace_seconds=1.0))
         assert answer.result == ACTED
         assert job.launcher.wait(10) == -signal.SIGTERM
-        assert await poll(lambda: "finished" in events(tmp_path), 15.0)
+        assert await finishes(tmp_path)

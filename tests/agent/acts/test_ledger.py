@@ -6,7 +6,6 @@ import pytest
 
 from zmon.agent.acts import ledger as ledger_module
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, FINISHED, INTERRUPTED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
-from zmon.errors import UsageError
 from zmon.schema.act import END_JOB, KILL_CULPRIT, REFUSED
 
 
@@ -114,9 +113,3 @@ def test_new_file_has_only_the_last_acts(opened, monkeypatch):
     after = opened()
     assert after.act_on("rank 19").outcome is not None
     assert after.act_on("rank 0") is None
-
-
-def test_second_agent_does_not_get_the_ledger(opened, tmp_path):
-    opened()
-    with pytest.raises(UsageError, match="another agent has its ledger of acts"):
-        ActLedger(tmp_path)

@@ -2,27 +2,17 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
-from tests.agent.acts.jobs import LaunchedJob, ask_for, request_for, still_lives
+from tests.agent.acts.jobs import LaunchedJob, ask_for, assert_refused, request_for, still_lives
 from zmon.agent.acts import processes
 from zmon.agent.acts.processes import HeldProcess, Refused, hold_rank, protected_pids
 from zmon.agent.acts.target import RankTarget
 from zmon.process import process_stat
-from zmon.schema.act import REFUSED
 
 UID = os.geteuid()
-
-
-@pytest.fixture
-def sleeper():
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
 
 
 def started(process):
@@ -52,6 +42,11 @@ def fake_proc(folder, process, states=("S",), tracer=0, uids=(UID,) * 4, environ
     return folder
 
 
+def held_as_rank(process, proc, sleep=lambda seconds: None):
+    """Return a process, opened as that of rank 0."""
+    return HeldProcess(process.pid, "rank 0", proc, sleep)
+
+
 # What /proc says about a process of this user that started at tick 5000, and why nothing is done to it.
 REFUSALS = {
     "waits for a disk": ({"states": ("D",)}, 5000, r"state D\) in nfs_wait_bit_killable, where a kill does nothing"),
@@ -68,49 +63,39 @@ REFUSALS = {
 
 @pytest.mark.parametrize(("options", "start_ticks", "reason"), REFUSALS.values(), ids=REFUSALS)
 def test_process_is_refused(sleeper, tmp_path, options, start_ticks, reason):
-    proc = fake_proc(tmp_path, sleeper, **options)
-    with (
-        HeldProcess(sleeper.pid, "rank 0", proc, sleep=lambda seconds: None) as held,
-        pytest.raises(Refused, match=reason),
-    ):
+    with held_as_rank(sleeper, fake_proc(tmp_path, sleeper, **options)) as held, pytest.raises(Refused, match=reason):
         held.check(UID, start_ticks)
 
 
 @pytest.mark.parametrize("state", "RSTI")
 def test_process_in_another_state_is_accepted(sleeper, tmp_path, state):
-    with HeldProcess(sleeper.pid, "rank 0", fake_proc(tmp_path, sleeper, states=(state,))) as held:
+    with held_as_rank(sleeper, fake_proc(tmp_path, sleeper, states=(state,))) as held:
         assert held.check(UID, 5000).stat.state == state
 
 
 def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
     proc = fake_proc(tmp_path, sleeper, states=("D",))
     status = proc / str(sleeper.pid) / "task" / str(sleeper.pid) / "status"
-    with HeldProcess(
-        sleeper.pid, "rank 0", proc, sleep=lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))
-    ) as held:
+    with held_as_rank(sleeper, proc, lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))) as held:
         held.check(UID, 5000)
 
 
 def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "is_frozen", lambda folder, state: state == "D")
+    reason = r"rank 0 is frozen by its control group \(docker pause\)"
     proc = fake_proc(tmp_path, sleeper, states=("D",))
-    with (
-        HeldProcess(sleeper.pid, "rank 0", proc, sleep=lambda seconds: None) as held,
-        pytest.raises(Refused, match=r"rank 0 is frozen by its control group \(docker pause\)"),
-    ):
+    with held_as_rank(sleeper, proc) as held, pytest.raises(Refused, match=reason):
         held.check(UID, 5000)
 
 
 def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
-    with HeldProcess(sleeper.pid, "rank 0", tmp_path / "empty") as held:
+    with held_as_rank(sleeper, tmp_path / "empty") as held:
         with pytest.raises(Refused, match="is hidden from the agent"):
             held.check(UID, 5000)
         with pytest.raises(Refused, match="it is not known whether the job has another healer"):
             held.check_healer()
-    with (
-        HeldProcess(sleeper.pid, "rank 0", fake_proc(tmp_path, sleeper, environ=b"")) as held,
-        pytest.raises(Refused, match="has no environment"),
-    ):
+    proc = fake_proc(tmp_path, sleeper, environ=b"")
+    with held_as_rank(sleeper, proc) as held, pytest.raises(Refused, match="has no environment"):
         held.check_healer()
 
 
@@ -126,17 +111,15 @@ HEALERS = {
 @pytest.mark.parametrize(("variable", "name"), HEALERS.items())
 def test_rank_of_another_healer_is_refused(sleeper, tmp_path, variable, name):
     proc = fake_proc(tmp_path, sleeper, environ=f"RANK=0\0{variable}=1\0".encode())
-    with (
-        HeldProcess(sleeper.pid, "rank 0", proc) as held,
-        pytest.raises(Refused, match=rf"^{name}.* heals this job: zmon only observes it$"),
-    ):
+    reason = rf"^{name}.* heals this job: zmon only observes it$"
+    with held_as_rank(sleeper, proc) as held, pytest.raises(Refused, match=reason):
         held.check_healer()
 
 
 @pytest.mark.parametrize("variable", ["HOROVOD_ELASTIC_TIMEOUT", "MY_TORCHFT_LIGHTHOUSE", "PATH"])
 def test_variable_that_only_resembles_one_of_a_healer_is_no_reason(sleeper, tmp_path, variable):
     proc = fake_proc(tmp_path, sleeper, environ=f"RANK=0\0{variable}=1\0".encode())
-    with HeldProcess(sleeper.pid, "rank 0", proc) as held:
+    with held_as_rank(sleeper, proc) as held:
         held.check_healer()
 
 
@@ -206,9 +189,7 @@ async def test_rank_in_uninterruptible_sleep_is_refused(tmp_path, acting):
     try:
         async with acting() as client:
             answer = await ask_for(client, await request_for(client))
-        assert answer.result == REFUSED
-        assert "in uninterruptible sleep (state D)" in answer.reason
-        assert still_lives(job.pids[0])
+        assert_refused(answer, "in uninterruptible sleep (state D)", job.pids[0])
     finally:
         os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))
         job.end()

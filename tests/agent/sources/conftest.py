@@ -1,6 +1,5 @@
 """Fixtures for boxes that another process locks, as a living rank does, on a clock that the test sets."""
 
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from tests.agent.sources.tcp_host import FakeHost
 from tests.agent.sources.trees import FakeSys
 from tests.boxes import Box, Clock
 from zmon.agent.sources.boxes import Boxes
+from zmon.box.roots import Places
 
 
 @pytest.fixture
@@ -19,6 +19,14 @@ def tmp_path() -> Iterator[Path]:
     """Make a folder with a short path. The path of pytest's folder, under xdist, is too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
         yield Path(folder)
+
+
+@pytest.fixture
+def places(tmp_path):
+    """The places of the directories of all users."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "shm").mkdir()
+    return Places(tmp_path / "run", tmp_path / "shm")
 
 
 @pytest.fixture
@@ -108,11 +116,3 @@ def fake_sys(tmp_path):
 def host(tmp_path):
     """A fake host with ranks and TCP connections."""
     return FakeHost(tmp_path)
-
-
-@pytest.fixture
-def sleeper():
-    """Yield a child process that sleeps until it is killed."""
-    with subprocess.Popen(["sleep", "60"]) as process:
-        yield process
-        process.kill()

@@ -27,12 +27,6 @@ def box_of(tmp_path):
     return make
 
 
-def test_own_files_are_deleted_with_their_empty_folders(box_of, tmp_path):
-    box = box_of(ANN)
-    remove_rank(box, box.stat().st_ino, ANN, named_socket="", short_paths=tmp_path)
-    assert list((tmp_path / f"zmon-{ANN}").iterdir()) == []
-
-
 @pytest.mark.parametrize("depth", [0, 1, 2], ids=["attempt", "job", "root"])
 def test_files_behind_a_link_of_another_user_are_kept(box_of, tmp_path, depth):
     box, foreign = box_of(BOB), box_of(ANN)

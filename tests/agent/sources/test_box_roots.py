@@ -4,9 +4,11 @@ import dataclasses
 import errno
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
+from tests.agent.agent_client import failing_at
 from tests.boxes import Box
 from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.rank_evidence import locate_rank
@@ -17,13 +19,6 @@ from zmon.box.roots import POD_VOLUME, Places
 from zmon.schema.api import EvidenceRequest
 
 pytestmark = needs_root
-
-
-@pytest.fixture
-def places(tmp_path):
-    (tmp_path / "run").mkdir()
-    (tmp_path / "shm").mkdir()
-    return Places(tmp_path / "run", tmp_path / "shm")
 
 
 def make_folder_of(uid, folder):
@@ -64,10 +59,12 @@ def test_names_without_a_uid_are_of_no_user(places, name):
     assert BoxRoots(None, places).find() == ([], [])
 
 
-@pytest.mark.parametrize("kind", ["folder", "file", "link"])
-def test_squatted_name_is_reported_with_its_owner(places, kind):
+@pytest.mark.parametrize(
+    "make", [Path.mkdir, Path.touch, lambda path: path.symlink_to("/root")], ids=["folder", "file", "link"]
+)
+def test_squatted_name_is_reported_with_its_owner(places, make):
     path = places.in_shm(ANN)
-    {"folder": path.mkdir, "file": path.touch, "link": lambda: path.symlink_to("/root")}[kind]()
+    make(path)
     os.chown(path, BOB, -1, follow_symlinks=False)
     roots, (problem,) = BoxRoots(None, places).find()
     assert roots == []
@@ -113,14 +110,8 @@ def test_link_in_place_of_a_volume_is_not_followed(pods):
 def test_pod_that_cannot_be_read_hides_no_other(pods, monkeypatch):
     broken = pods.in_pod("uid-2")
     broken.mkdir()
-    is_dir = type(broken).is_dir
-
-    def faulty_is_dir(path):
-        if path == broken:
-            raise OSError(errno.EIO, "Input/output error")
-        return is_dir(path)
-
-    monkeypatch.setattr(type(broken), "is_dir", faulty_is_dir)
+    error = OSError(errno.EIO, "Input/output error")
+    monkeypatch.setattr(type(broken), "is_dir", failing_at(type(broken).is_dir, str(broken), error))
     roots, (problem,) = BoxRoots(None, pods).find()
     assert [root.path for root in roots] == [str(pods.in_pod("uid-1"))]
     assert problem == f"the boxes of a pod: cannot read {broken}: Input/output error"
@@ -207,14 +198,6 @@ def test_copied_run_uid_leads_to_no_process_of_another_pod(shared, make_box, clo
     (run_uid,) = {box.identity.run_uid for box, _ in boxes.ranks()}
     runs = {run: process.pid for run, process in boxes.runs.items()}
     assert runs == {run_uid: first.holder.pid, f"{run_uid}.uid{ANN}": copied.holder.pid}
-
-
-def test_jobs_of_all_users_are_read_with_their_owners(places, make_box, boxes):
-    for uid, root in ((ANN, places.in_shm(ANN)), (BOB, places.in_shm(BOB))):
-        make_box(root, uid, job_id=f"job-{root.name}")
-    boxes.scan()
-    states = {state.job_id: state.owner for _, state in boxes.ranks()}
-    assert states == {f"job-zmon-{ANN}": ANN, f"job-zmon-{BOB}": BOB}
 
 
 def test_box_of_another_owner_than_its_directory_is_set_aside(places, make_box, boxes):

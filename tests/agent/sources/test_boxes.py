@@ -13,7 +13,6 @@ from zmon.job.lease import Leases
 from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
 from zmon.schema.api import Suspicion
 from zmon.schema.names import LABEL_LIMITS
-from zmon.schema.rank import EnteredCollective
 
 
 def test_state_of_a_living_rank_is_reported(boxes, make_live_box, clock, scan_states):
@@ -39,16 +38,6 @@ def test_surplus_labels_are_left_out_and_counted(boxes, make_live_box, scan_stat
     make_live_box(labels={f"n{number}": "v" for number in range(20)})
     assert len(scan_states()[0].labels) == 16
     assert f"4 labels of job: {LABEL_LIMITS}" in boxes.read().dropped
-
-
-def test_last_two_collectives_are_reported_for_living_and_dead_ranks(boxes, make_live_box, scan_states):
-    box = make_live_box()
-    box.steps(2)
-    last = (EnteredCollective("all_to_all", "0", 2, 160), EnteredCollective("all_to_all", "0", 1, 160))
-    assert scan_states()[0].entered == last
-    box.process.end(signal.SIGKILL)
-    boxes.scan()
-    assert scan_states()[0].entered == last
 
 
 def test_rank_is_leaving_after_an_exception_until_its_process_ends(boxes, make_live_box, scan_states):
@@ -126,14 +115,6 @@ def test_no_suspect_after_the_host_was_suspended(boxes, make_live_box, clock, sc
     assert scan_states()[0].unobserved_seconds == pytest.approx(59.0)
     box.steps(1)
     assert scan_states()[0].unobserved_seconds == 0
-
-
-def test_rank_that_hangs_after_its_host_was_suspended_is_overdue(boxes, make_live_box, clock, scan_during):
-    make_live_box().steps(10)
-    scan_during(0.3)
-    clock.sleep(60)
-    assert boxes.scan() == frozenset()
-    assert scan_during(1.0) == {Suspicion(JOB, 0, "overdue")}
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,7 @@ class FakeHost:
         self.source = CgroupSource(lambda: self.ranks, self.proc, self.cgroup)
 
     def rank(self, number, text):
-        pid = 1000 + number
-        self.ranks[add_process(self.proc, pid)] = ("job", number)
-        (self.proc / str(pid) / "cgroup").write_text(text)
+        self.ranks[add_process(self.proc, 1000 + number, cgroup=text)] = ("job", number)
 
     def group(self, path, **files):
         folder = self.cgroup / path.lstrip("/")
@@ -241,6 +239,4 @@ def test_groups_above_the_limit_are_counted_in_a_single_line(v2_host):
 
 def test_group_of_this_process_is_read():
     (group,) = CgroupSource(lambda: {process_id(os.getpid()): ("job", 0)}).read().value
-    assert group.path.startswith("/")
-    assert group.ranks == (("job", 0),)
-    assert group.memory_used_bytes is None or group.memory_used_bytes > 0
+    assert (group.path[0], group.ranks) == ("/", (("job", 0),))

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from tests.agent.agent_client import raising
 from zmon.agent.sources.clock import STA_NANO, STA_UNSYNC, TIME_ERROR, ClockSource, KernelClock, kernel_clock
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import ClockSample
@@ -17,12 +18,16 @@ def read_clock(state, status, offset):
 
 
 @pytest.mark.parametrize(
-    ("status", "offset", "seconds"),
-    [(STA_PLL, 2500, 0.0025), (STA_PLL | STA_NANO, -2500, -0.0000025), (STA_NANO, 0, 0.0)],
-    ids=["microseconds", "nanoseconds", "chrony leaves it at 0"],
+    ("state", "status", "offset", "seconds"),
+    [
+        pytest.param(TIME_OK, STA_PLL, 2500, 0.0025, id="microseconds"),
+        pytest.param(TIME_OK, STA_PLL | STA_NANO, -2500, -0.0000025, id="nanoseconds"),
+        pytest.param(TIME_OK, STA_NANO, 0, 0.0, id="chrony leaves it at 0"),
+        pytest.param(TIME_INS, STA_PLL, 0, 0.0, id="a leap second is pending"),
+    ],
 )
-def test_clock_that_follows_a_server_shows_its_offset(status, offset, seconds):
-    assert read_clock(TIME_OK, status, offset) == ClockSample(seconds, True)
+def test_clock_that_follows_a_server_shows_its_offset(state, status, offset, seconds):
+    assert read_clock(state, status, offset) == ClockSample(seconds, True)
 
 
 @pytest.mark.parametrize(("state", "status"), [(TIME_ERROR, STA_UNSYNC), (TIME_OK, STA_UNSYNC), (TIME_ERROR, STA_NANO)])
@@ -30,16 +35,9 @@ def test_offset_of_an_unsynchronized_clock_is_unknown_and_not_zero(state, status
     assert read_clock(state, status, 0) == ClockSample(None, False)
 
 
-def test_pending_leap_second_counts_as_synchronized():
-    assert read_clock(TIME_INS, STA_PLL, 0).synchronized
-
-
 def test_source_is_absent_if_the_call_is_not_permitted():
-    def raise_eperm():
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
     with pytest.raises(SourceUnavailable, match="seccomp"):
-        ClockSource(raise_eperm).read()
+        ClockSource(raising(OSError(errno.EPERM, os.strerror(errno.EPERM)))).read()
 
 
 def test_clock_of_this_machine_gives_a_consistent_sample():

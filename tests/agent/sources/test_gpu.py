@@ -1,11 +1,9 @@
 """Tests of the GPU source: the values of each card, and hosts without driver or library."""
 
-import subprocess
-import sys
-
 import pynvml
 import pytest
 
+from tests.agent.agent_client import raising
 from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources.gpu import ECC, FIELDS, NVLINK_ERRORS, REPAIRS, THROTTLES, GpuSource, sysfs_address
 from zmon.agent.sources.nvml import ALL_LINKS
@@ -96,18 +94,6 @@ def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
     assert reading.dropped == ()
 
 
-def test_unexpected_error_loses_its_value_and_adds_a_line_per_card(fake_nvml):
-    fake_nvml.set_answers(
-        ("driver", "cards", 2),
-        *(("0", f"nvmlDeviceGet{name}", UNKNOWN) for name in ("PowerUsage", "MemoryInfo")),
-        ("0", "field.82", UNKNOWN),
-    )
-    reading = GpuSource().read()
-    assert [card.power_watts for card in reading.value] == [None, 300.0]
-    assert reading.value[0].utilization_ratio == 0.5
-    assert reading.dropped == ("GPU 0: cannot read MemoryInfo, PowerUsage, field 82: Unknown Error",)
-
-
 def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(fake_nvml):
     fake_nvml.set_answers(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
     reading = GpuSource().read()
@@ -141,21 +127,15 @@ def test_older_library_provides_the_values_that_exist(old_nvml):
     assert reading.dropped == ()
 
 
-@pytest.mark.parametrize(
-    ("bus_id", "address"), [("00000000:3B:00.0", "0000:3b:00.0"), ("00010000:AF:00.1", "10000:af:00.1")]
-)
-def test_address_has_the_format_of_sysfs(bus_id, address):
-    assert sysfs_address(bus_id) == address
+def test_address_in_a_domain_of_five_digits_has_the_format_of_sysfs():
+    assert sysfs_address("00010000:AF:00.1") == "10000:af:00.1"
 
 
 @pytest.mark.parametrize(("missing", "hint"), [("driver", "install the NVIDIA driver"), ("library", "Not Found")])
 def test_host_without_driver_or_library_reports_the_source_as_absent(fake_nvml, monkeypatch, missing, hint):
-    def raise_library_not_found(name):
-        raise OSError(f"{name}: cannot open shared object file")
-
     fake_nvml.set_answers(("driver", "error", pynvml.NVML_ERROR_DRIVER_NOT_LOADED))
     if missing == "library":
-        monkeypatch.setattr(pynvml, "CDLL", raise_library_not_found)
+        monkeypatch.setattr(pynvml, "CDLL", raising(OSError("cannot open shared object file")))
     with pytest.raises(SourceUnavailable, match=hint):
         GpuSource().read()
 
@@ -164,10 +144,3 @@ def test_driver_and_library_of_different_versions_are_a_failure(fake_nvml):
     fake_nvml.set_answers(("driver", "nvmlInitWithFlags", f"!{pynvml.NVML_ERROR_LIB_RM_VERSION_MISMATCH}"))
     with pytest.raises(pynvml.NVMLError, match="mismatch"):
         GpuSource().read()
-
-
-def test_gpus_of_this_machine_are_read_or_absent():
-    """The read runs in a separate process, without the stub library."""
-    code = "import zmon.agent.sources.gpu as g; print([c.uuid for c in g.GpuSource().read().value])"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert run.stdout.startswith("['GPU-") or "SourceUnavailable: cannot read GPUs" in run.stderr

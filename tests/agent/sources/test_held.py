@@ -4,12 +4,12 @@ import os
 
 import pytest
 
+from tests.agent.agent_client import failing_at
 from tests.agent.sources.held_node import FakeNode
 from tests.build import rank_state
-from zmon.agent.sources.held import LIST_SECONDS, MAX_GAP_SECONDS, HeldSource
+from zmon.agent.sources.held import LIST_SECONDS, MAX_GAP_SECONDS
 from zmon.agent.sources.holders import MAX_HOLDERS
 from zmon.errors import SourceUnavailable
-from zmon.job.lease import Leases
 from zmon.schema.host import HeldGpus
 
 POD = "/kubepods/burstable/pod1/c1"
@@ -67,14 +67,7 @@ def test_group_below_a_holder_and_the_group_of_a_listed_job_are_not_counted_agai
 def test_group_that_is_removed_while_the_groups_are_listed_hides_no_other(node, monkeypatch):
     node.group("/docker/ended", "c 195:1 rwm\n")
     node.group(POD, "c 195:0 rwm\n")
-    scandir = os.scandir
-
-    def scan_after_removal(folder):
-        if str(folder).endswith("/docker"):
-            raise FileNotFoundError(folder)
-        return scandir(folder)
-
-    monkeypatch.setattr(os, "scandir", scan_after_removal)
+    monkeypatch.setattr(os, "scandir", failing_at(os.scandir, "/docker", FileNotFoundError()))
     assert list(node.after()) == [POD]
 
 
@@ -83,15 +76,6 @@ def test_holders_are_unknown_on_v2_without_files(bare):
     (bare.cgroup / "cgroup.controllers").write_text("cpu memory\n")
     with pytest.raises(SourceUnavailable, match="cannot tell who holds GPUs: control groups of v2 do not list devices"):
         bare.source.read()
-
-
-def test_source_is_absent_on_a_node_without_gpus(tmp_path):
-    def no_gpus():
-        raise SourceUnavailable("cannot tell who holds GPUs", "no GPU is read on this host")
-
-    source = HeldSource(no_gpus, list, Leases(), folder=tmp_path)
-    with pytest.raises(SourceUnavailable, match="no GPU"):
-        source.read()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"gpus": "0"}', '{"gpus": [0.5]}', "[]"])
@@ -113,9 +97,6 @@ def test_holders_beyond_the_limit_are_counted(node):
     reading = node.source.read()
     assert len(reading.value) == MAX_HOLDERS
     assert reading.dropped == (f"1 of {MAX_HOLDERS + 1} holders of GPUs: at most {MAX_HOLDERS} are read",)
-
-
-# -- idle ----------------------------------------------------------------------------------------------
 
 
 def test_job_in_which_nothing_ever_ran_is_idle(node):
@@ -177,9 +158,6 @@ def test_rank_in_a_control_group_with_a_longer_name_does_not_belong_to_the_job(n
 def test_pod_that_is_known_by_its_control_group_is_idle(node):
     node.group(POD, "c 195:0 rw\n")
     assert node.idle(15 * MINUTE) == {POD: "never_ran"}
-
-
-# -- quiet ---------------------------------------------------------------------------------------------
 
 
 def test_quiet_while_a_job_starts(node):

@@ -165,9 +165,6 @@ def test_pod_is_counted_once_beside_its_control_groups_of_v1_and_jobs_by_files(n
     assert node.idle(20 * MINUTE) == {"slurm-7": "never_ran", "team/a": "never_ran", "team/b": "never_ran"}
 
 
-# -- the API server ------------------------------------------------------------------------------------
-
-
 def test_one_failed_request_changes_nothing(node):
     node.after(10 * MINUTE)
     pods, node.pods = node.pods, None

@@ -1,12 +1,18 @@
-"""Tests of network interfaces: traffic, link state and errors. A malformed interface hides no other interface."""
+"""Tests of network interfaces: traffic, link state and errors, and which are read where there are many.
+
+A malformed interface hides no other interface.
+"""
 
 import pytest
 
 from tests.agent.sources.trees import UNREADABLE
-from zmon.agent.sources.nic import ERROR_COUNTERS, SPEED_READS, NicSource
+from zmon.agent.sources import nic
+from zmon.agent.sources.nic import ERROR_COUNTERS, MAX_INTERFACES, SPEED_READS, NicSource
 from zmon.errors import SourceUnavailable
 
 CARD = "pci0000:3a/0000:3a:00.0/0000:3b:00.0"
+LISTING_READS = 3  # fewer than in an agent, because each read reads hundreds of files
+LAST_CALI = f"cali{MAX_INTERFACES - 5:05d}"  # that is read: the first one is 0, and four other interfaces go before
 DOWN = {"carrier": None, "speed": None, "operstate": "down"}  # both files are missing
 
 
@@ -142,13 +148,6 @@ def test_interface_missing_in_a_read_starts_again_from_its_counter(fake_sys, sou
     assert read_by_name(source)["veth0"].received_bytes == 100
 
 
-def test_new_interface_is_in_the_next_read(fake_sys, source):
-    fake_sys.interface("eth0", CARD)
-    source.read()
-    fake_sys.interface("eth1", CARD)
-    assert list(read_by_name(source)) == ["eth0", "eth1"]
-
-
 def test_this_machine_has_a_loopback_without_a_card():
     reading = NicSource().read()
     lo = next(sample for sample in reading.value if sample.device == "lo")
@@ -163,3 +162,48 @@ def test_host_without_sys_or_any_interface_reports_the_source_as_absent(tmp_path
     (tmp_path / folder).mkdir(parents=True)
     with pytest.raises(SourceUnavailable, match=hint):
         NicSource(tmp_path).read()
+
+
+@pytest.fixture
+def add_many_interfaces(fake_sys):
+    """Add this number of interfaces: those of containers, loopback, and two cards, one of which is a bond's member."""
+
+    def make(number):
+        veth = fake_sys.interface("veth")
+        for name in [f"cali{index:05d}" for index in range(number - 5)]:
+            (fake_sys.root / "class/net" / name).symlink_to(f"../../{veth.relative_to(fake_sys.root)}")
+        for name, where in {"lo": "virtual", "ens1": CARD, "ens2": f"{CARD[:-1]}1", "team0": "virtual"}.items():
+            fake_sys.interface(name, where)
+        fake_sys.bond("team0", "ens2")
+
+    return make
+
+
+def test_cards_bonds_and_loopback_are_read_among_ten_thousand_interfaces(add_many_interfaces, source):
+    add_many_interfaces(10_000)
+    reading = source.read()
+    names = [sample.device for sample in reading.value]
+    assert len(names) == MAX_INTERFACES
+    assert {"lo", "ens1", "ens2", "team0", "cali00000", LAST_CALI} <= set(names)
+    assert names == sorted(names)
+    assert reading.dropped == (f"{10_000 - MAX_INTERFACES} of 10000 interfaces: at most {MAX_INTERFACES} are read",)
+
+
+def test_long_listing_is_repeated_only_after_some_reads(add_many_interfaces, fake_sys, source, monkeypatch):
+    monkeypatch.setattr(nic, "LISTING_READS", LISTING_READS)
+    add_many_interfaces(2 * MAX_INTERFACES)
+    listings = []
+    names_in = nic.names_in
+    monkeypatch.setattr(nic, "names_in", lambda folder: listings.append(folder) or names_in(folder))
+    for _ in range(2 * LISTING_READS):
+        source.read()
+    assert len(listings) == 1 + 2
+    fake_sys.interface("ens3", CARD)
+    assert ["ens3" in read_by_name(source) for _ in range(LISTING_READS)] == [False, False, True]
+
+
+def test_cards_are_still_chosen_when_the_listing_grows_long(add_many_interfaces, fake_sys, source):
+    fake_sys.interface("zcard", CARD)
+    source.read()
+    add_many_interfaces(2 * MAX_INTERFACES)
+    assert "zcard" in read_by_name(source)

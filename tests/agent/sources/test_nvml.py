@@ -71,15 +71,6 @@ def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
     assert fake_nvml.calls("0", "nvmlDeviceGetTemperature.0") == 0
 
 
-def test_function_missing_in_an_older_library_is_not_reported(old_nvml):
-    nvml.load()
-    card = Device(pynvml.nvmlDeviceGetHandleByIndex(0))
-    newer, older = pynvml.nvmlDeviceGetTemperatureV, pynvml.nvmlDeviceGetTemperature
-    assert card.either(newer, older, pynvml.NVML_TEMPERATURE_GPU) == 61
-    assert (card.fields((82,)), list(card.complaints())) == ({}, [])
-    assert old_nvml.calls("0", "nvmlDeviceGetTemperature.0") == 1
-
-
 def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, card):
     fake_nvml.set_answers(
         *(("0", f"nvmlDeviceGet{name}", UNKNOWN) for name in ("PowerUsage", "MemoryInfo")),

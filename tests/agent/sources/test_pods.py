@@ -62,95 +62,83 @@ def test_hostile_name_of_a_pod_becomes_plain_text():
     assert holder.name == 'te"am/a\\x1b[2J \\u202ex'
 
 
-# -- the API server ------------------------------------------------------------------------------------
+@pytest.fixture
+def api(event_loop_runner, opened):
+    """A running API server that has pods of two nodes."""
+    fake_api = FakeApi()
+    mine, other = (
+        pod(name, node=node, limits=[{GPU: "2"}]) for name, node in (("mine", "node-1"), ("other", "node-2"))
+    )
+    fake_api.objects = {ALL_PODS: {"mine": mine, "other": other}}
+    event_loop_runner.run(opened.enter_async_context(fake_api.serve()))
+    return fake_api
 
 
 @pytest.fixture
-def play(tmp_path):
-    """Run a scenario with an API server that has pods of two nodes, the source of one of them, and its clock."""
-
-    def play_scenario(scenario):
-        async def main():
-            api, clock, token_file = FakeApi(), SimpleNamespace(now=0.0), tmp_path / "token"
-            token_file.write_text("token-1")
-            limits = [{GPU: "2"}]
-            mine, other = (pod(name, node=node, limits=limits) for name, node in (("mine", "node-1"), ("b", "node-2")))
-            api.objects = {ALL_PODS: {"mine": mine, "other": other}}
-            async with api.serve():
-                source = PodSource(api.account(token_file), "node-1", lambda: clock.now)
-
-                async def read():
-                    return await asyncio.to_thread(source.read)
-
-                await asyncio.wait_for(scenario(api, read, clock), 20)
-
-        asyncio.run(main())
-
-    return play_scenario
+def clock():
+    return SimpleNamespace(now=0.0)  # monotonic seconds
 
 
-def test_source_asks_for_the_pods_of_its_node_and_spares_etcd(play):
-    async def scenario(api, read, clock):
-        reading = await read()
-        assert [(holder.name, holder.num_gpus) for holder in reading.value] == [("zmon/mine", 2)]
-        assert api.lists == [{"fieldSelector": "spec.nodeName=node-1", "resourceVersion": "0", "limit": "250"}]
+@pytest.fixture
+def read(api, clock, tmp_path):
+    """Read the source of node-1."""
+    (tmp_path / "token").write_text("token-1")
+    source = PodSource(api.account(tmp_path / "token"), "node-1", lambda: clock.now)
 
-    play(scenario)
+    async def read_source():
+        return await asyncio.to_thread(source.read)
+
+    return read_source
 
 
-def test_refusal_is_one_line_with_the_rule_that_is_missing_and_is_not_cut(play):
+async def test_source_asks_for_the_pods_of_its_node_and_spares_etcd(api, read):
+    reading = await read()
+    assert [(holder.name, holder.num_gpus) for holder in reading.value] == [("zmon/mine", 2)]
+    assert api.lists == [{"fieldSelector": "spec.nodeName=node-1", "resourceVersion": "0", "limit": "250"}]
+
+
+async def test_refusal_is_one_line_with_the_rule_that_is_missing_and_is_not_cut(api, read):
     message = (
         'pods is forbidden: User "system:serviceaccount:zmon-agents:zmon-agent" cannot list resource "pods" in API '
         'group "" at the cluster scope'
     )
-
-    async def scenario(api, read, clock):
-        api.refusals = {"list": (403, message)}
-        with pytest.raises(Forbidden) as refused:
-            await read()
-        assert str(refused.value) == (
-            f"cannot list pods of the cluster: {message} (403). Give the service account a ClusterRole with the rule "
-            '{apiGroups: [""], resources: [pods], verbs: [list]}'
-        )
-
-    play(scenario)
+    api.refusals = {"list": (403, message)}
+    with pytest.raises(Forbidden) as refused:
+        await read()
+    assert str(refused.value) == (
+        f"cannot list pods of the cluster: {message} (403). Give the service account a ClusterRole with the rule "
+        '{apiGroups: [""], resources: [pods], verbs: [list]}'
+    )
 
 
-def test_server_that_refuses_is_asked_less_and_less_often_until_it_answers(play):
-    async def scenario(api, read, clock):
-        api.refusals = {"list": (429, "too many requests")}
-        asked_at = []
-        while clock.now < 4 * LONGEST_PAUSE_SECONDS:
-            num_before = len(api.lists)
-            with pytest.raises(Unreachable, match=r"too many requests \(429\)"):
-                await read()
-            asked_at += [clock.now] * (len(api.lists) - num_before)
-            clock.now += PodSource.interval_seconds
-        pauses = [after - before for before, after in pairwise(asked_at)]
-        assert pauses == [40.0, 80.0, 160.0, 320.0, 320.0, 320.0]
-        api.refusals = {}
-        clock.now += LONGEST_PAUSE_SECONDS
-        assert (await read()).value
+async def test_server_that_refuses_is_asked_less_and_less_often_until_it_answers(api, read, clock):
+    api.refusals = {"list": (429, "too many requests")}
+    asked_at = []
+    while clock.now < 4 * LONGEST_PAUSE_SECONDS:
         num_before = len(api.lists)
-        api.refusals = {"list": (503, "")}
-        for _ in range(3):  # at 0, 20 and 40 s
-            with pytest.raises(Unreachable):
-                await read()
-            clock.now += PodSource.interval_seconds
-        assert len(api.lists) == num_before + 2  # not at 20 s: the first pause is 40 s again
-
-    play(scenario)
-
-
-def test_server_that_does_not_answer_in_time_is_reported(play, monkeypatch):
-    monkeypatch.setattr(requests, "ANSWER_SECONDS", 0.1)
-
-    async def scenario(api, read, clock):
-        api.delay_seconds = 1.0
-        with pytest.raises(Unreachable, match=r"/api/v1/pods.* 0\.1 s"):
+        with pytest.raises(Unreachable, match=r"too many requests \(429\)"):
             await read()
+        asked_at += [clock.now] * (len(api.lists) - num_before)
+        clock.now += PodSource.interval_seconds
+    pauses = [after - before for before, after in pairwise(asked_at)]
+    assert pauses == [40.0, 80.0, 160.0, 320.0, 320.0, 320.0]
+    api.refusals = {}
+    clock.now += LONGEST_PAUSE_SECONDS
+    assert (await read()).value
+    num_before = len(api.lists)
+    api.refusals = {"list": (503, "")}
+    for _ in range(3):  # at 0, 20 and 40 s
+        with pytest.raises(Unreachable):
+            await read()
+        clock.now += PodSource.interval_seconds
+    assert len(api.lists) == num_before + 2  # not at 20 s: the first pause is 40 s again
 
-    play(scenario)
+
+async def test_server_that_does_not_answer_in_time_is_reported(api, read, monkeypatch):
+    monkeypatch.setattr(requests, "ANSWER_SECONDS", 0.1)
+    api.delay_seconds = 1.0
+    with pytest.raises(Unreachable, match=r"/api/v1/pods.* 0\.1 s"):
+        await read()
 
 
 @pytest.mark.parametrize("node", ["Node-1", "a,spec.nodeName!=b", "a=b", "-a", "a" * 254, "a b"])

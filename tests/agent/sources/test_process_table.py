@@ -14,10 +14,6 @@ def test_newest_child_is_the_last_process_that_a_process_started(sleeper):
     assert 0 <= ticks_to_ns(boot_ticks() - start) < 60_000_000_000
 
 
-def test_process_without_children_has_no_newest_child(sleeper):
-    assert ProcessTable().newest_child_start(sleeper.pid) is None
-
-
 def test_processes_are_read_at_most_once_a_second(sleeper):
     now = 10.0
     table = ProcessTable(clock=lambda: now)
@@ -43,7 +39,3 @@ def test_each_ancestor_of_a_process_has_the_start_of_its_child_on_the_way(sleepe
     parent = process_stat(test.parent)
     if test.parent > 1 and parent is not None:  # init is left out
         assert ancestors[test.parent, parent.start_ticks] == test.start_ticks
-
-
-def test_table_of_a_missing_folder_has_no_state(tmp_path):
-    assert ProcessTable(tmp_path).stat(1) is None

@@ -1,18 +1,15 @@
 """Tests of the source that reads the processes of the ranks from /proc."""
 
 import shutil
-import subprocess
-import sys
 
 import pytest
 
 from tests.boxes import eventually
+from tests.processes import add_process
 from zmon.agent.sources.processes import MAX_PROCESSES, WINDOW_SECONDS, ProcessSource
 from zmon.process import ProcessId, process_id
 
 SECOND = 10**9  # nanoseconds
-STAT = "42 (python) S 1 42 42 0 -1 4194560 900 8 17 2 300 200 1 1 20 0 9 0 5000 99 25 18446744073709551615\n"
-STATUS = "Name:\tpython\nUid:\t1000\t1000\n"
 
 
 class FakeProc:
@@ -26,11 +23,7 @@ class FakeProc:
 
     def add(self, rank, **files):
         """Add a rank with these files."""
-        pid = 1000 + rank
-        self.ranks[ProcessId(pid, 5000, 1000)] = ("job", rank)
-        (self.folder / str(pid)).mkdir()
-        for name, content in ({"stat": STAT, "status": STATUS} | files).items():
-            (self.folder / str(pid) / name).write_text(content)
+        self.ranks[add_process(self.folder, 1000 + rank, **files)] = ("job", rank)
 
     def set_storage_reads(self, process, num_bytes):
         (self.folder / str(process.pid) / "io").write_text(f"read_bytes: {num_bytes}\n")
@@ -127,25 +120,21 @@ def test_ranks_above_the_limit_are_counted_in_a_single_line(tmp_path):
     )
 
 
-def test_process_that_shares_its_core_waits_and_one_that_sleeps_does_not():
-    spin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
-    children = [
-        subprocess.Popen([sys.executable, "-S", "-E", "-c", program], stdin=subprocess.PIPE)
-        for program in (spin, spin, "input()")
-    ]
+def test_process_that_shares_its_core_waits_and_one_that_sleeps_does_not(start_python):
+    spin = """if True:
+        import os
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        print("spins", flush=True)
+        while True:
+            pass
+    """
+    sleep = "import time; print(1, flush=True); time.sleep(60)"
+    ranks = {process_id(start_python(code).pid): ("job", rank) for rank, code in enumerate((spin, spin, sleep))}
     clock = iter(range(0, 10**6, 7))  # seconds
-    source = ProcessSource(
-        lambda: {process_id(child.pid): ("job", rank) for rank, child in enumerate(children)},
-        clock=lambda: float(next(clock)),
-    )
+    source = ProcessSource(lambda: ranks, clock=lambda: float(next(clock)))
 
     def waits():
         first, second, sleeper = (process.run_delay_ratio or 0.0 for process in source.read().value)
         return first > 0 and second > 0 and sleeper < min(first, second)
 
-    try:
-        assert eventually(waits)
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
+    assert eventually(waits)

@@ -9,7 +9,6 @@ from tests.hostile.users import ANN, BOB, give, needs_root
 from zmon.agent.sources import box_listing, rank_limit
 from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.rank_limit import shares
-from zmon.box.roots import Places
 
 
 def test_users_who_want_little_get_all_and_others_share_the_rest():
@@ -17,15 +16,6 @@ def test_users_who_want_little_get_all_and_others_share_the_rest():
     assert shares({"ann": 8, "bob": 16}, 512) == {"ann": 8, "bob": 16}
     assert shares({}, 512) == {}
     assert sum(shares(dict.fromkeys(map(str, range(1000)), 3), 512).values()) == 512
-
-
-@pytest.fixture
-def places(tmp_path, monkeypatch):
-    """The directories of two users, and a limit of 8 living and 8 dead ranks."""
-    (tmp_path / "shm").mkdir()
-    monkeypatch.setattr(rank_limit, "MAX_RANKS", 8)
-    monkeypatch.setattr(rank_limit, "MAX_DEAD", 8)
-    return Places(tmp_path / "run", tmp_path / "shm")
 
 
 @pytest.fixture
@@ -45,7 +35,10 @@ def start(places, stand_in, clock):
 
 
 @pytest.fixture
-def boxes(places, clock):
+def boxes(places, clock, monkeypatch):
+    """An agent that reads the boxes of all users: at most those of 8 living and 8 dead ranks."""
+    monkeypatch.setattr(rank_limit, "MAX_RANKS", 8)
+    monkeypatch.setattr(rank_limit, "MAX_DEAD", 8)
     return Boxes(None, "node-a", clock=clock, places=places)
 
 

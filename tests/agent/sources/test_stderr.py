@@ -1,8 +1,4 @@
-"""Tests of the end of a rank's stderr.
-
-It is read from regular files only, and only if the user of the rank may write the file. It stays readable for some time
-after the rank has ended.
-"""
+"""Tests of the end of a rank's stderr: which files are read, and for how long after the end of the rank."""
 
 import errno
 import os
@@ -15,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.agent.agent_client import raising
 from tests.processes import add_process
 from zmon.agent.sources import stderr
 from zmon.agent.sources.stderr import OPEN_SECONDS, TAIL_BYTES, StderrSource
@@ -24,22 +21,9 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 
 
 @pytest.fixture
-def spawn():
+def spawn(start_python):
     """Start a process that writes to its stderr and keeps running; return it after the write."""
-    processes = []
-
-    def start(text, stderr_file):
-        command = [sys.executable, "-S", "-E", "-c", SCRIPT.format(text)]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr_file)
-        processes.append(process)
-        assert process.stdout.readline() == b"written\n"
-        return process
-
-    yield start
-    for process in processes:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    return lambda text, file: start_python(SCRIPT.format(text), stderr=file)
 
 
 class FakeRanks(dict):
@@ -166,20 +150,17 @@ def test_pipe_terminal_device_and_socket_are_not_read(spawn, ranks):
 
 
 @pytest.mark.parametrize("flags", [os.O_PATH, os.O_RDONLY])
-def test_file_not_opened_for_writing_is_not_read(ranks, tmp_path, flags):
+def test_file_not_opened_for_writing_is_not_read(start_python, ranks, tmp_path, flags):
     """Any process can hold a file with O_PATH that only root may read, and the agent may be root."""
     secret = tmp_path / "shadow"
     secret.write_text("root:$6$")
     script = f"import os; os.dup2(os.open({str(secret)!r}, {flags}), 2); print(flush=True); input()"
-    command = [sys.executable, "-S", "-E", "-c", script]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        ranks["a"] = process_id(process.pid)
-        before = num_open_files()
-        answer = read_tail(ranks.source())
-        assert answer.text is None
-        assert answer.error == "it goes to a file that the rank does not or may not write, which zmon does not read"
-        assert num_open_files() == before
+    ranks["a"] = process_id(start_python(script, stdin=subprocess.PIPE).pid)
+    before = num_open_files()
+    answer = read_tail(ranks.source())
+    assert answer.text is None
+    assert answer.error == "it goes to a file that the rank does not or may not write, which zmon does not read"
+    assert num_open_files() == before
 
 
 @pytest.mark.parametrize(
@@ -208,14 +189,11 @@ def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path)
 
 
 def test_file_that_cannot_be_opened_once_is_opened_by_a_later_read(spawn, ranks, tmp_path, monkeypatch):
-    def raise_error(process):
-        raise OSError(errno.EMFILE, "Too many open files")
-
     with (tmp_path / "err").open("wb") as file:
         ranks["a"] = process_id(spawn("text\n", file).pid)
     source = ranks.source()
     with monkeypatch.context() as patch:
-        patch.setattr(stderr, "_open_for_reading", raise_error)
+        patch.setattr(stderr, "_open_for_reading", raising(OSError(errno.EMFILE, "Too many open files")))
         assert read_tail(source).error == "cannot open it: Too many open files"
     assert read_tail(source).text == "text\n"
 

@@ -94,16 +94,6 @@ def test_disk_without_statistics_is_left_out_and_reported(make_source, tmp_path)
     assert reading.dropped == ("sda: the kernel does not count its requests: its queue/iostats is 0",)
 
 
-def test_counter_that_wrapped_is_passed_on_unchanged(make_source, tmp_path):
-    """Busy time has 32 bits of milliseconds; a rate treats the fall as a reset."""
-    source = make_source(" 8 0 sda 1 2 3 4 5 6 7 8 0 4294967295 10\n")
-    before = source.read().value.disks[0]
-    (tmp_path / "diskstats").write_text(" 8 0 sda 1 2 4 4 5 6 7 8 0 5 10\n")
-    after = source.read().value.disks[0]
-    assert (before.busy_seconds, after.busy_seconds) == (4294967.295, 0.005)
-    assert after.read_bytes - before.read_bytes == 512
-
-
 @pytest.mark.parametrize("odd", [" 8 0 sda 1 2\n", " 8 0 sda 1 2 many 4 5 6 7 8 0 9 10\n"])
 def test_malformed_disk_is_reported_and_hides_no_other(make_source, odd):
     reading = make_source(odd + "\ngarbage\n 259 0 nvme0n1 1 2 3 4 5 6 7 8 0 9 10\n").read()

@@ -2,7 +2,6 @@
 
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -105,16 +104,11 @@ def test_reads_of_a_rank_that_is_gone_stay_with_its_job_until_no_rank_of_it_is_l
     assert reads.bytes_of_ended_ranks(JOB) == 0
 
 
-def test_real_process_and_its_child_are_read():
+def test_real_process_and_its_child_are_read(start_python):
     child = "import sys; print('up', flush=True); sys.stdin.read()"  # until the test closes its input
     parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
-    process = subprocess.Popen([sys.executable, "-c", parent], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout.readline() == "up\n"
-        reads = StorageReads()
-        rank = process_id(process.pid)
-        with rank.opened() as folder:
-            assert eventually(lambda: reads.bytes_of(rank, JOB, folder) is not None)
-        assert len(reads._ranks[rank].living) == 2
-    finally:
-        process.communicate()
+    rank = process_id(start_python(parent, stdin=subprocess.PIPE).pid)
+    reads = StorageReads()
+    with rank.opened() as folder:
+        assert eventually(lambda: reads.bytes_of(rank, JOB, folder) is not None)
+    assert len(reads._ranks[rank].living) == 2

@@ -1,66 +1,56 @@
-"""Tests of attribute files in /sys. A missing, unreadable or malformed file is an unknown value."""
-
-import re
-from contextlib import ExitStack
+"""Tests of numbers in attribute files in /sys, and of totals of counters that wrap or restart."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tests.agent.sources.trees import UNREADABLE, write
-from zmon.agent.sources.sysfs import Attributes, link_target, names_in
-
-
-@pytest.fixture
-def make_attributes(tmp_path):
-    with ExitStack() as stack:
-
-        def make(**content):
-            write(tmp_path, content)
-            return stack.enter_context(Attributes("mlx5_3:1", str(tmp_path)))
-
-        yield make
+from zmon.agent.sources.sysfs import Attributes, CounterTotals
 
 
-@pytest.mark.parametrize(
-    ("content", "number"),
-    [
-        pytest.param(-1, -1, id="negative"),
-        pytest.param(2**64 - 1, 2**64 - 1, id="64 bits"),
-        pytest.param(None, None, id="missing file"),
-        pytest.param("N/A (no PMA)", None, id="missing in the port"),
-    ],
-)
-def test_number_is_read_and_unknown_without_a_fault_if_it_is_missing(make_attributes, content, number):
-    attributes = make_attributes(speed=content)
-    assert (attributes.number("speed"), attributes.fault) == (number, None)
+def read_number(folder, content):
+    """Return the number in a file with this content, and the fault of its device."""
+    (folder / "symbol_error").write_bytes(content)
+    with Attributes("mlx5_3:1", str(folder)) as files:
+        return files.number("symbol_error"), files.fault
 
 
-@pytest.mark.parametrize("content", ["", "many", "1 2", "0x10", "1e3", "9" * 4000, "\0\0"])
-def test_malformed_file_is_unknown_and_a_fault(make_attributes, content):
-    attributes = make_attributes(symbol_error=content)
-    assert attributes.number("symbol_error") is None
-    assert attributes.fault.startswith("mlx5_3:1: symbol_error has odd content: ")
-    assert len(attributes.fault) < 250
+def test_number_of_64_bits_is_read(tmp_path):
+    assert read_number(tmp_path, b"18446744073709551615\n") == (2**64 - 1, None)
 
 
-def test_bytes_that_are_not_text_are_a_fault_and_do_not_raise(make_attributes, tmp_path):
-    attributes = make_attributes()
-    (tmp_path / "rate").write_bytes(b"\xff\xfe\x80")
-    assert attributes.find("rate", re.compile(r"(\d+) Gb")) is None
-    assert attributes.fault is not None
+@pytest.mark.parametrize("content", [b"", b"many", b"1 2", b"0x10", b"1e3", b"9" * 4000, b"\0\0", b"\xff\xfe\x80"])
+def test_malformed_file_is_unknown_and_a_fault(tmp_path, content):
+    number, fault = read_number(tmp_path, content)
+    assert number is None
+    assert fault.startswith("mlx5_3:1: symbol_error has odd content: ")
+    assert len(fault) < 250
 
 
-def test_unreadable_file_is_a_fault_and_only_the_first_fault_is_stored(make_attributes):
-    attributes = make_attributes(state=UNREADABLE, a="x")
-    assert (attributes.text("state"), attributes.number("a")) == (None, None)
-    assert attributes.fault == "mlx5_3:1: cannot read state: Is a directory"
+def totals_of(*values):
+    totals = CounterTotals()
+    return [totals.total("mlx5_0:1", "out_of_sequence", value) for value in values]
 
 
-def test_link_has_a_target_or_is_empty(make_attributes, tmp_path):
-    (tmp_path / "master").symlink_to("../bond0")
-    assert (make_attributes().link("master"), make_attributes().link("none")) == ("bond0", "")
-    assert (link_target(f"{tmp_path}/master"), link_target(f"{tmp_path}/none")) == ("../bond0", "")
+TOTALS = {
+    "only grows": ([5, 5, 7, 2**40], [5, 5, 7, 2**40]),
+    "wraps at 32 bits": ([2**32 - 10, 5, 6], [2**32 - 10, 2**32 + 5, 2**32 + 6]),
+    # A counter that was cleared at its maximum looks the same. The total is then 1 too high, which does no harm.
+    "wraps twice": ([2**32 - 1, 0, 2**31, 2**32 - 1, 1], [2**32 - 1, 2**32, 3 * 2**31, 2**33 - 1, 2**33 + 1]),
+    "restarts from 0": ([1000, 3, 10, 2], [1000, 1003, 1010, 1012]),
+    "restarts from 0 far from the maximum of 32 bits": ([3 * 2**30, 3], [3 * 2**30, 3 * 2**30 + 3]),
+    "restarts from 0 above 32 bits": ([2**33, 3], [2**33, 2**33 + 3]),
+    # The kernel sums the counters of all processors while they change.
+    "dips by 1": ([1_000_000, 999_999, 1_000_000, 1_000_001], [1_000_000, 1_000_000, 1_000_000, 1_000_001]),
+}
 
 
-def test_names_in_a_folder_are_listed(make_attributes, tmp_path):
-    make_attributes(a=1, b=2)
-    assert sorted(names_in(tmp_path)) == ["a", "b"]
+@pytest.mark.parametrize(("values", "totals"), TOTALS.values(), ids=TOTALS)
+def test_total_continues_when_a_counter_wraps_or_restarts(values, totals):
+    assert totals_of(*values) == totals
+
+
+@given(st.lists(st.integers(0, 2**64 - 1), min_size=1))
+def test_total_never_falls(values):
+    totals = totals_of(*values)
+    assert totals == sorted(totals)
+    assert totals[0] == values[0]

@@ -2,13 +2,11 @@
 
 import errno
 import os
-import subprocess
 
-from tests.boxes import eventually
+from tests.agent.agent_client import failing_at, raising
 from tests.processes import add_process
 from zmon.agent.sources import tcp
-from zmon.agent.sources.tcp import TcpSource
-from zmon.process import ProcessId, process_id
+from zmon.process import ProcessId
 
 
 def test_rank_without_connections_and_other_processes_have_no_peers(host):
@@ -79,13 +77,10 @@ def test_rank_with_unlistable_sockets_hides_no_other(host):
 
 
 def test_rank_whose_sockets_could_not_be_listed_once_has_peers_at_the_next_read(host, monkeypatch):
-    def raise_error(folder):
-        raise OSError(errno.EMFILE, "Too many open files")
-
     host.start(100, 0, 11)
     host.kernel.add(11)
     with monkeypatch.context() as patch:
-        patch.setattr(tcp, "socket_inodes", raise_error)
+        patch.setattr(tcp, "socket_inodes", raising(OSError(errno.EMFILE, "Too many open files")))
         (line,) = host.source.read().dropped
     assert "cannot list its sockets: Too many open files" in line
     reading = host.source.read()
@@ -98,21 +93,7 @@ def test_rank_that_just_ended_is_not_dropped(host):
 
 
 def test_descriptor_closed_during_the_listing_hides_no_other(host, monkeypatch):
-    def readlink(path):
-        if path.endswith("fd/3"):
-            raise FileNotFoundError(path)
-        return "socket:[12]"
-
     host.start(100, 0, 11, 12)
     host.kernel.add(12)
-    monkeypatch.setattr(os, "readlink", readlink)
+    monkeypatch.setattr(os, "readlink", failing_at(lambda path: "socket:[12]", "fd/3", FileNotFoundError()))
     assert list(tcp.socket_inodes(host.proc / "100/fd")) == [12] * 4
-
-
-def test_real_rank_in_another_network_namespace_is_reported():
-    with subprocess.Popen(["unshare", "--net", "--map-root-user", "cat"], stdin=subprocess.PIPE) as rank:
-        own_namespace = os.readlink("/proc/self/ns/net")  # noqa: PTH115
-        assert eventually(lambda: os.readlink(f"/proc/{rank.pid}/ns/net") != own_namespace, 10)  # noqa: PTH115
-        (line,) = TcpSource(lambda: {process_id(rank.pid): ("dlrm", 0)}).read().dropped
-        rank.stdin.close()
-    assert "network namespace" in line

@@ -2,9 +2,7 @@
 
 import os
 import struct
-from dataclasses import replace
 
-from tests.boxes import IDENTITY
 from tests.build import JOB
 from zmon.agent.sources.unread_boxes import MAX_UNREAD, RETRY_NS
 from zmon.box.layout import MAGIC
@@ -36,14 +34,6 @@ def test_living_rank_with_a_box_of_a_newer_layout_is_reported_until_it_can_be_re
     boxes.scan()
     assert unread(boxes) == []
     assert len(list(boxes.ranks())) == 1
-
-
-def test_impossible_claim_of_a_living_rank_is_reported_with_the_job(make_live_box, boxes):
-    make_live_box().writer.identity(replace(IDENTITY, world_size=2_000_000_000))
-    boxes.scan()
-    (rank,) = boxes.unread_ranks()
-    assert (rank.job_id, rank.kind) == (JOB, "refused")
-    assert "2,000,000,000" in rank.reason
 
 
 def test_damaged_box_of_a_living_rank_is_reported_until_the_rank_ends(make_live_box, boxes, clock):

@@ -36,12 +36,6 @@ def test_errors_are_counted_once_by_card_and_number(fake_nvml, xids):
     assert (xids.counts("GPU-0"), xids.counts("GPU-1")) == ({79: 1}, {48: 2, 31: 1})
 
 
-def test_collect_ends_when_there_are_no_more_events(fake_nvml, xids):
-    before = fake_nvml.calls("driver", "nvmlEventSetWait_v2")
-    list(xids.collect())
-    assert fake_nvml.calls("driver", "nvmlEventSetWait_v2") == before + 1
-
-
 def test_events_above_the_limit_are_read_at_the_next_collect(fake_nvml, xids, monkeypatch):
     monkeypatch.setattr("zmon.agent.sources.xid.MAX_EVENTS", 2)
     fake_nvml.set_answers(("driver", "xids", "0:31,0:31,0:31"))
