@@ -5,9 +5,8 @@ A golden has each main document. Another answer is a row: its status, its type, 
 
 from __future__ import annotations
 
-import asyncio
+from contextlib import asynccontextmanager
 
-import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from msgspec import json
 
@@ -90,11 +89,6 @@ def capsule(answer):
     )  # fmt: skip
 
 
-def written(answer):
-    """Return whether the hub is healthy, and what it cannot write."""
-    return answer.healthy, answer.findings_unwritten, answer.incidents_unwritten, answer.unwritten
-
-
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 WAITING = ("S", "all_to_all", 301, 5.0, 3.5, None)  # a rank that waits in a collective
 NO_CAPSULE = "there is no capsule of none: `zmon incident` lists all incidents"
@@ -126,15 +120,6 @@ ROWS = (
     problem(f"{SCALING}?batch=128&batch_per_rank=32", 400,
             "batch and batch_per_rank contradict each other: batch is for all ranks together, batch_per_rank for each "
             "rank. Give only one of them"),
-    problem(f"{SCALING}?batch=many", 400,
-            "batch=many is not a number of samples: it must be from 1 to 2^31. batch=4096"),
-    problem(f"{SCALING}?ranks=some", 400,
-            "ranks some is not a list of sizes: it needs numbers from 1 to 2^31, separated by commas. "
-            "Write it like 1,2,4"),
-    problem(f"{SCALING}?what_if=nothing=2", 400,
-            "--what-if nothing=2 is not valid: use one of net=FACTOR (bandwidth between hosts), host=FACTOR (bandwidth "
-            "within a host), latency=FACTOR (latency of an exchange), wire=FACTOR (bytes of all exchanges; 0.5 for "
-            "half precision), own=FACTOR (self time of a rank). A factor is above 0, such as 0.5 or 2"),
     problem(f"{JOBS}/none/scaling", 404, NO_JOB),
     problem(f"{JOBS}/none/ranks", 404, NO_JOB),
     Row(f"{FINDINGS}?active=1", 200, FindingList,
@@ -164,11 +149,6 @@ NEW = (
     Row(FINDINGS, 200, FindingList, ids, []),
     Row(INCIDENTS, 200, IncidentList, lambda answer: answer.incidents, []),
 )  # fmt: skip
-FULL, READ_ONLY = "No space left on device", "Read-only file system"
-UNWRITTEN = (
-    Row("/healthz", 503, HubHealth, written,
-        (False, FULL, READ_ONLY, {"time accounts": f"cannot write accounts/job.json: {FULL}"})),
-)  # fmt: skip
 ROUTES = {
     "/metrics", "/healthz", JOBS, f"{JOBS}/{{job_id}}/ranks", f"{JOBS}/{{job_id}}/plan", f"{JOBS}/{{job_id}}/scaling",
     FINDINGS, "/api/v1/detectors", "/api/v1/ends", "/api/v1/intents", INCIDENTS, f"{INCIDENTS}/{{id}}",
@@ -176,20 +156,13 @@ ROUTES = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def run_scenario(tmp_path, stopped_clock):
-    """Return a function that runs a scenario against the HTTP server of a hub. The hub's loop does not run."""
-
-    def run(scenario, hub):
-        async def main():
-            app = hub.app()
-            app.cleanup_ctx.clear()
-            async with TestClient(TestServer(app)) as client:
-                await asyncio.wait_for(scenario(client), 120)
-
-        asyncio.run(main())
-
-    return run
+@asynccontextmanager
+async def client_of(hub):
+    """Yield a client of the HTTP server of a hub, whose loop does not run."""
+    app = hub.app()
+    app.cleanup_ctx.clear()
+    async with TestClient(TestServer(app)) as client:
+        yield client
 
 
 def rounded(line):
@@ -198,8 +171,8 @@ def rounded(line):
     return line if line.startswith("#") else f"{name} {normalised(float(value), {})!r}\n"
 
 
-def test_answers_of_the_hub_equal_their_goldens_and_rows(run_scenario, tmp_path):
-    async def scenario(client):
+async def test_answers_of_the_hub_equal_their_goldens_and_rows(stopped_clock, tmp_path):
+    async with client_of(full_hub(tmp_path)) as client:
         answers = {name: await answer_of(client, path) for name, path in GOLDENS.items()}
         folder = {str(tmp_path): "<folder>"}
         check_each({f"api/hub/{name}": normalised(answer, folder) for name, answer in answers.items()})
@@ -209,31 +182,20 @@ def test_answers_of_the_hub_equal_their_goldens_and_rows(run_scenario, tmp_path)
             assert answer.headers["Content-Security-Policy"] == POLICY
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
-    run_scenario(scenario, full_hub(tmp_path))
+
+async def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(stopped_clock, tmp_path):
+    async with client_of(Hub(HubConfig(("http://node-a:9780",), tmp_path))) as client:
+        await check_rows(client, NEW)
 
 
-def test_answers_of_a_new_hub_have_nothing_and_say_that_it_is_blind(run_scenario, tmp_path):
-    run_scenario(lambda client: check_rows(client, NEW), Hub(HubConfig(("http://node-a:9780",), tmp_path)))
-
-
-def test_hub_that_cannot_write_is_not_healthy(run_scenario, tmp_path):
-    hub = full_hub(tmp_path)
-    hub.journal.errors.error, hub.incidents.error = FULL, READ_ONLY
-    hub.job_states.accounts.errors.error = f"cannot write accounts/job.json: {FULL}"
-    hub._passed_at -= 60.0  # and its passes are late
-    run_scenario(lambda client: check_rows(client, UNWRITTEN), hub)
-
-
-def test_metrics_page_equals_its_golden(run_scenario, tmp_path):
-    async def scenario(client):
-        answer = await answer_of(client, "/metrics")
-        assert (answer["status"], answer["type"]) == (200, "text/plain")
-        page = answer["body"].replace(f'version="{zmon.__version__}"', 'version="<version>"')
-        check_text("hub_page.txt", "".join(map(rounded, page.splitlines(keepends=True))))
-
+async def test_metrics_page_equals_its_golden(stopped_clock, tmp_path):
     hub = full_hub(tmp_path)
     hub.job_states.accounts.save()
-    run_scenario(scenario, hub)
+    async with client_of(hub) as client:
+        answer = await answer_of(client, "/metrics")
+    assert (answer["status"], answer["type"]) == (200, "text/plain")
+    page = answer["body"].replace(f'version="{zmon.__version__}"', 'version="<version>"')
+    check_text("hub_page.txt", "".join(map(rounded, page.splitlines(keepends=True))))
 
 
 def test_every_golden_of_the_hub_is_compared():
