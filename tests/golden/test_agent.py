@@ -5,6 +5,7 @@ A golden has each main document. Another answer is a row: its status, its type, 
 
 from __future__ import annotations
 
+import inspect
 import tempfile
 import time
 from pathlib import Path
@@ -98,8 +99,15 @@ def short_folder():
 
 
 @pytest.fixture
-def kernel(short_folder, stopped_clock, set_defaults, monkeypatch):
+def kernel(short_folder, stopped_clock, monkeypatch):
     """Return a scripted kernel, and make everything in the agent use it."""
+
+    def set_defaults(function, **values):  # of arguments that callers do not pass on
+        parameters = inspect.signature(function).parameters
+        all_values = [values.pop(name, parameter.default) for name, parameter in parameters.items()]
+        assert not values, f"{function} has lost {[*values]}"
+        monkeypatch.setattr(function, "__defaults__", tuple(v for v in all_values if v is not inspect.Parameter.empty))
+
     scripted = Kernel(short_folder / "proc")
     monkeypatch.setattr(time, "monotonic_ns", lambda: scripted.ns)
     set_defaults(Boxes.__init__, clock=lambda: scripted.ns, proc=scripted.proc)
@@ -111,17 +119,6 @@ def kernel(short_folder, stopped_clock, set_defaults, monkeypatch):
     monkeypatch.setattr(ExitWatch, "exit_status", lambda watch: "exit code 1")
     monkeypatch.setattr(ExitWatch, "close", lambda watch: None)
     return scripted
-
-
-async def check_goldens(client, folder):
-    """Compare each document with its golden. Ranks are sorted first: they come in the order of the file system."""
-    answers = {}
-    for name, path in GOLDENS.items():
-        answer = normalised(await answer_of(client, path), {str(folder): "<folder>"})
-        if "ranks" in answer["body"]:
-            answer["body"]["ranks"].sort(key=lambda r: (r["job_id"], r["rank"]))
-        answers[f"api/agent/{name}"] = answer
-    check_each(answers)
 
 
 async def snapshot(client):
@@ -167,7 +164,10 @@ async def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_f
 
         assert await poll(time_has_passed, PATIENCE)
         body = (await answer_of(client, SNAPSHOT))["body"]
-        await check_goldens(client, short_folder)
+        answers = {name: await answer_of(client, path) for name, path in GOLDENS.items()}
+        answers["snapshot"]["body"]["ranks"].sort(key=lambda r: (r["job_id"], r["rank"]))  # not as the files come
+        folder = {str(short_folder): "<folder>"}
+        check_each({f"api/agent/{name}": normalised(answer, folder) for name, answer in answers.items()})
         await check_rows(client, rows(body["plans_version"], "00" * 16))
         await runner.cleanup()
 
