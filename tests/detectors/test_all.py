@@ -24,20 +24,6 @@ FILES = {  # detector → files with its causes
 HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_text(), re.MULTILINE))
 
 
-def test_registered_detectors_have_the_expected_names_and_order():
-    assert [detector.name for detector in ALL] == [
-        "stall",
-        "straggler",
-        "imbalance",
-        "slowdown",
-        "efficiency",
-        "input_bound",
-        "divergence",
-        "coverage",
-        "hardware",
-    ]
-
-
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 def test_thresholds_are_numbers_with_their_unit(detector):
     assert fields(detector)

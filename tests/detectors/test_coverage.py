@@ -64,7 +64,6 @@ QUIET = {
     "a job with a shared id has ended": ([dead(rank, **SHARED) for rank in range(4)], {}),
 }
 
-
 SECOND = {"job_id": "train.00112233", "wanted_job_id": "train", "launch_id": "0011223344556677"}
 
 

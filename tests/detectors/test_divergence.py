@@ -58,12 +58,9 @@ def test_onset_is_the_last_step_with_a_finite_loss():
     assert finding.onset == pytest.approx(NOW - 2.0)
 
 
-def test_all_work_since_the_last_finite_loss_is_lost():
-    assert detect(job(device="GPU-0")).lost_gpu_hours == pytest.approx(2.0 * 2 / 3600)
-
-
-def test_lost_gpu_hours_of_a_job_on_processors_are_unknown():
-    assert detect(job()).lost_gpu_hours is None
+@pytest.mark.parametrize(("device", "hours"), [("GPU-0", pytest.approx(2.0 * 2 / 3600)), ("cpu", None)])
+def test_work_of_gpus_since_the_last_finite_loss_is_lost(device, hours):
+    assert detect(job(device=device)).lost_gpu_hours == hours
 
 
 def test_affected_rank_is_in_the_evidence():
@@ -75,17 +72,12 @@ def test_affected_rank_is_in_the_evidence():
 
 
 CHECKPOINTS = {
-    "before the onset": (
-        {"last_step_time": NOW, "last_checkpoint_time": NOW - 600},
-        "Restart from the last checkpoint, 600 s old",
-    ),
+    "before the onset": ({"last_step_time": NOW, "last_checkpoint_time": NOW - 600}, "the last checkpoint, 600 s old"),
     "after the onset": ({"last_step_time": NOW, "last_checkpoint_time": NOW - 1}, "restart from the one before"),
     "after the last step": (
-        {"last_step_time": NOW - 30, "last_checkpoint_time": NOW, "step_seconds": 1.0},
-        "The last checkpoint was saved 1 s ago, after that step",
-    ),
+        {"last_step_time": NOW - 30, "last_checkpoint_time": NOW, "step_seconds": 1.0}, "1 s ago, after that step"),
     "missing": ({}, "zmon saw no checkpoint"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("times", "advice"), CHECKPOINTS.values(), ids=CHECKPOINTS)

@@ -9,8 +9,8 @@ from functools import lru_cache
 import pytest
 
 from tests.build import DISCONNECT, agent_status, dead, killed, rank_state, snapshot, terminated, waiting, words
+from tests.detectors.stalls import detect
 from zmon.detectors import ALL
-from zmon.detectors.stall import Stall
 from zmon.job.merging import are_victims
 from zmon.schema.rank import InFlight
 
@@ -66,16 +66,13 @@ FAULTS = {
     "all wait": (lambda: job(stuck), "unknown", ()),
     "one computes": (lambda: job(stuck, rank_5=alone(5)), "compute_hang", (5,)),
     "one is stopped": (
-        lambda: job(stuck, rank_9=alone(9, process_state="T", stopped_seconds=20.0)),
-        "rank_frozen",
-        (9,),
-    ),
+        lambda: job(stuck, rank_9=alone(9, process_state="T", stopped_seconds=20.0)), "rank_frozen", (9,)),
     "one was killed": (lambda: job(stuck, rank_3=killed(3, 2.0)), "rank_exited", (3,)),
     "one was killed, others broke": (lambda: job(cut_off, rank_0=killed(0, 9.0)), "rank_exited", (0,)),
     "many groups": (lambda: job(in_group), "unknown", ()),
     "all raised": (lambda: job(raised), "rank_exited", tuple(range(SIZE))),
     "the job was cancelled": (lambda: job(lambda rank: terminated(rank, 8.0)), None, ()),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("ranks", "cause", "culprits"), FAULTS.values(), ids=FAULTS)
@@ -92,7 +89,7 @@ def test_host_of_a_large_job_that_falls_silent_is_lost():
 
 
 def test_table_of_a_finding_has_the_ranks_that_stand_out():
-    finding = detected(snapshot(*job(stuck, rank_9000=alone(9000))))
+    finding = detect(*job(stuck, rank_9000=alone(9000)))
     assert len(finding.evidence.ranks) == 1024
     assert 9000 in {row.rank for row in finding.evidence.ranks}
     assert finding.evidence.num_ranks_left_out == SIZE - 1024
@@ -100,16 +97,10 @@ def test_table_of_a_finding_has_the_ranks_that_stand_out():
 
 def test_rank_of_a_large_job_that_gave_up_waiting_is_a_victim_although_its_row_was_left_out():
     stopped = alone(9, process_state="T", stopped_seconds=700.0)
-    frozen = detected(snapshot(*job(stuck, rank_9=stopped)))
+    frozen = detect(*job(stuck, rank_9=stopped))
     shown = {row.rank for row in frozen.evidence.ranks}
     left_out = next(rank for rank in range(SIZE) if rank not in shown)
     aborted = dead(left_out, 2.0, exit_status="signal SIGKILL")
-    exited = detected(snapshot(*job(stuck, **{f"rank_{left_out}": aborted})))
+    exited = detect(*job(stuck, **{f"rank_{left_out}": aborted}))
     assert exited.cause == "rank_exited"
     assert are_victims(frozen, exited)
-
-
-def detected(large):
-    """Return the one finding of the stall detector."""
-    (finding,) = Stall().detect(large)
-    return finding

@@ -9,8 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.build import NOW, job_steps, killed, raised, rank_state, snapshot, waiting
+from tests.build import NOW, disconnected, job_steps, killed, raised, rank_state, snapshot, terminated, waiting
 from tests.detectors.slow.slow_jobs import GIB, GOOD, HOSTS, connected, rank
+from tests.detectors.stalls import stopped
 from tests.steps import aligned_step
 from zmon.detectors import ALL
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES
@@ -127,9 +128,9 @@ def job(*specs, ranks=None, hot=None, slow=None, pressed=None):
     return replace(base, steps=steps, baseline=GOOD, step_windows=(GOOD,) * 8)
 
 
-def on_host(make, index, *args, **changes):
-    """Return the rank that `make` returns for this number, on the host with the same number."""
-    return make(index, *args, host=HOSTS[index], **changes)
+def placed(*ranks):
+    """Return a job of these ranks, each on the host with the same number."""
+    return job(ranks=[replace(state, host=HOSTS[state.rank]) for state in ranks])
 
 
 SLOW = [rank(forward=0.100 if index == 1 else 0.060) for index in range(4)]
@@ -139,17 +140,19 @@ FAULTS = {  # the job, and the causes of its findings
     "slow rank, starved": (job(*SLOW, pressed="node-b"), {"host_pressure"}),
     "slow host": (job(*[rank(exchange=0.120)] * 4, slow="node-c"), {"network_slow"}),
     "hot": (job(hot="node-d"), {"thermal_throttle"}),
-    "killed": (
-        job(ranks=[on_host(waiting, 0), on_host(waiting, 1), on_host(killed, 2), on_host(waiting, 3)]),
-        {"rank_exited"},
-    ),
-    "raised": (job(ranks=[on_host(raised, 0), *(on_host(waiting, index) for index in (1, 2, 3))]), {"rank_exited"}),
-    "hangs": (
-        job(ranks=[*(on_host(waiting, index) for index in range(3)), on_host(rank_state, 3, overdue_seconds=4.0)]),
-        {"compute_hang"},
-    ),
+    "killed": (placed(waiting(0), waiting(1), killed(2), waiting(3)), {"rank_exited"}),
+    "killed, and the others lose it": (
+        placed(disconnected(0, 1.1), disconnected(1, 1.05), killed(2, 1.0), disconnected(3, 1.02)), {"rank_exited"}),
+    "raised": (placed(raised(0), waiting(1), waiting(2), waiting(3)), {"rank_exited"}),
+    "raised, and the others are ended": (
+        placed(terminated(0), raised(1, 1.25), terminated(2), disconnected(3, 1.1)), {"rank_exited"}),
+    "stopped": (placed(waiting(0), waiting(1), stopped(2), waiting(3)), {"rank_frozen"}),
+    "blocked": (
+        placed(waiting(0, process_state="D", blocked_seconds=3.0), *map(waiting, (1, 2, 3))), {"rank_frozen"}),
+    "hangs": (placed(waiting(0), waiting(1), waiting(2), rank_state(3, overdue_seconds=4.0)), {"compute_hang"}),
+    "cancelled": (placed(terminated(0), terminated(1), disconnected(2), terminated(3)), set()),
     "well": (job(), set()),
-}
+}  # fmt: skip
 JOBS = {name: faulty for name, (faulty, _) in FAULTS.items()}
 
 

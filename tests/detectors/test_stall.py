@@ -3,14 +3,11 @@
 `endings/` has the tests of ranks that have ended, `hangs/` and `network/` those of jobs in which nothing moves.
 """
 
-import itertools
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from tests.build import NOW, disconnected, finished, interrupted, killed, raised, rank_state, terminated, waiting, words
+from tests.build import NOW, disconnected, finished, killed, raised, terminated, waiting, words
 from tests.detectors.stalls import detect, others, stopped
 from zmon.schema.evidence import Checkpoint
 
@@ -71,22 +68,10 @@ def test_missing_checkpoint_is_mentioned():
 # -- torch's own timeout ----------------------------------------------------------------------------------
 
 
-def timed(*states, seconds="600"):
-    """Return these ranks with the timeout of their default process group; those that wait do so in this group."""
-    labels = {"collective_timeout_seconds": seconds}
-    in_default = [s.in_flight and replace(s.in_flight, group="0") for s in states]
-    return [replace(s, labels=labels, in_flight=flying) for s, flying in zip(states, in_default, strict=True)]
-
-
 def test_stall_says_when_torch_aborts_the_collective():
-    ranks = timed(stopped(2, 188.0), waiting(0, 188.0), waiting(1, 180.0), waiting(3, 180.0))
+    ranks = stopped(2, 188.0), waiting(0, 188.0), waiting(1, 180.0), waiting(3, 180.0)
+    ranks = [replace(state, labels={"collective_timeout_seconds": "600"}) for state in ranks]
     assert detect(*ranks).summary.endswith("; torch aborts the collective in 412 s")
-
-
-@pytest.mark.parametrize("seconds", ["", "never", "100"])
-def test_stall_is_quiet_about_a_timeout_that_is_unknown_or_over(seconds):
-    ranks = timed(stopped(2, 188.0), waiting(0, 188.0), waiting(1, 188.0), waiting(3, 188.0), seconds=seconds)
-    assert "torch aborts" not in detect(*ranks).summary
 
 
 # -- invariants -------------------------------------------------------------------------------------------
@@ -97,35 +82,7 @@ SCENES = {
     "stopped": [waiting(0), waiting(1), stopped(2), waiting(3)],
     "blocked": [waiting(0, process_state="D", blocked_seconds=3.0), waiting(1), waiting(2), waiting(3)],
     "silent": [waiting(0), waiting(1), waiting(2), waiting(3, in_flight=None)],
-    "cancelled": [terminated(0), interrupted(1), disconnected(2), terminated(3)],
-    "healthy": [rank_state(rank) for rank in range(4)],
 }
-
-
-def outcome(ranks, renumbered=range(4)):
-    """Return cause, severity and culprits; the culprits as they are renumbered."""
-    finding = detect(*ranks)
-    return finding and (finding.cause, finding.severity, sorted(renumbered[rank] for rank in finding.ranks))
-
-
-@pytest.mark.parametrize("scene", SCENES)
-def test_culprit_follows_a_permutation_of_the_ranks(scene):
-    for order in itertools.permutations(range(4)):
-        permuted = [replace(state, rank=order[state.rank]) for state in SCENES[scene]]
-        assert outcome(permuted) == outcome(SCENES[scene], order)
-
-
-@settings(max_examples=60, deadline=None)
-@given(scene=st.sampled_from(sorted(SCENES)), shifts=st.lists(st.floats(-60, 60), min_size=4, max_size=4))
-def test_host_clocks_do_not_change_the_finding(scene, shifts):
-    """Four hosts with one rank each, each with its own clock."""
-
-    def shifted(state, shift):
-        last_words = state.last_words and replace(state.last_words, time=state.last_words.time + shift)
-        return replace(state, host=f"node-{state.rank}", start=state.start + shift, last_words=last_words)
-
-    true = outcome(shifted(state, 0.0) for state in SCENES[scene])
-    assert outcome(shifted(state, shift) for state, shift in zip(SCENES[scene], shifts, strict=True)) == true
 
 
 def later(state, seconds=5.0, steps=0):
@@ -165,7 +122,7 @@ def test_different_faults_launches_and_jobs_have_different_ids():
 
 
 def test_last_words_are_cut_in_the_table_but_not_in_the_evidence():
-    long = words("exception", "builtins.ValueError", "x" * 1000, NOW - 1)
+    long = words("exception", "builtins.ValueError", "bad\n" + "x" * 1000, NOW - 1)
     finding = detect(replace(raised(1, 1.2), last_words=long), *others(1, terminated))
     assert len(finding.evidence.ranks[1].last_words) < 250
-    assert len(finding.evidence.last_words.message) == 1000
+    assert finding.evidence.last_words.message == long.message

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.agent.agent_client import FakeSource, absent, fail
+from tests.agent.agent_client import FakeSource
 from tests.boxes import Box, Clock
 from tests.build import NOW
 from tests.job.test_flight import dump, entry
@@ -147,18 +147,7 @@ def host() -> HostSample:
 def sources() -> list[FakeSource]:
     """Return a source for each kind of hardware."""
     fields = ("nics", "rdma", "gpus", "tcp", "load", "storage", "cgroups", "clock", "kernel", "processes", "held")
-    return [read_once(FakeSource(name, name, lambda name=name: getattr(host(), name))) for name in fields]
-
-
-def bad_sources() -> list[FakeSource]:
-    """Return a source that fails and one that has nothing to read."""
-    return [read_once(FakeSource("gpu", "gpus", fail)), read_once(FakeSource("rdma", "rdma", absent))]
-
-
-def read_once(source: FakeSource) -> FakeSource:
-    """Make a source read only once, so that its number of errors does not depend on the time."""
-    source.interval_seconds = 3600.0
-    return source
+    return [FakeSource(name, name, lambda name=name: getattr(host(), name)) for name in fields]
 
 
 def worker_server() -> web.Application:

@@ -25,7 +25,7 @@ from tests.build import (
     step_record,
     waiting,
 )
-from tests.detectors.slow.slow_jobs import cards, healthy_steps, job, later_steps, with_slow_rank
+from tests.detectors.slow.slow_jobs import healthy_steps, hot, job, later_steps, with_slow_rank
 from tests.detectors.slow.slower_jobs import HEALTHY, loading, steps_for
 from tests.detectors.slow.slower_jobs import job as of_parts
 from tests.detectors.slow.uneven_jobs import SKEWED_STEPS
@@ -87,14 +87,8 @@ def faulty_jobs() -> Iterator[Snapshot]:
     yield stalled()
     healthy = [rank_state(rank) for rank in range(4)]
     yield with_job_id("crashed", snapshot(raised(1), *(waiting(rank) for rank in (0, 2, 3))))
-    yield with_job_id(
-        "slow",
-        job(
-            healthy_steps(),
-            later_steps(20, *with_slow_rank(2, forward=0.095)),
-            hardware=cards((), (), ("hw_thermal",), ()),
-        ),
-    )
+    slow = job(healthy_steps(), later_steps(20, *with_slow_rank(2, forward=0.095)), hardware=hot(2, "hw_thermal"))
+    yield with_job_id("slow", slow)
     yield with_job_id("slower", of_parts(HEALTHY, steps_for(60, exchange=0.150), ranks=healthy))
     yield with_job_id("uneven", replace(snapshot(*healthy), steps=tuple(SKEWED_STEPS)))
     yield with_job_id("starved", replace(of_parts(loading(0.040), ranks=healthy), baseline=None))
@@ -104,9 +98,8 @@ def faulty_jobs() -> Iterator[Snapshot]:
     failing = HostWindow("node-a", 60.0, HostSample(gpus=(card,)), HostSample(gpus=(LOST_GPU,)), frozenset({"GPU-2"}))
     yield with_job_id("failing", snapshot(*healthy, hardware=[failing]))
     watched, away = rank_state(0, activity_seconds=60.0), rank_state(2, host="node-b", activity_seconds=60.0)
-    yield with_job_id(
-        "unseen", snapshot(watched, unwatched=[away], agents=[agent_status(), agent_status("node-b", 12.0)])
-    )
+    agents = [agent_status(), agent_status("node-b", 12.0)]
+    yield with_job_id("unseen", snapshot(watched, unwatched=[away], agents=agents))
 
 
 def detected_findings() -> Iterator[tuple[Finding, bool]]:

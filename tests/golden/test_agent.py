@@ -5,8 +5,7 @@ A golden has each main document. Another answer is a row: its status, its type, 
 
 from __future__ import annotations
 
-import asyncio
-import shutil
+import inspect
 import tempfile
 import time
 from pathlib import Path
@@ -17,7 +16,7 @@ from aiohttp.web import AppRunner, UnixSite
 
 from tests.agent.agent_client import poll
 from tests.build import JOB
-from tests.golden.agent_scene import SECOND, Kernel, answer_of, bad_sources, ranks, sources, worker_server
+from tests.golden.agent_scene import SECOND, Kernel, answer_of, ranks, sources, worker_server
 from tests.golden.compare import GOLDEN, check_each, normalised
 from tests.golden.rows import Row, check_rows, problem
 from tests.steps import only_records
@@ -27,12 +26,11 @@ from zmon.agent.sources.boxes import Boxes
 from zmon.agent.sources.stderr import StderrSource
 from zmon.box.reader import BoxReader
 from zmon.process import ExitWatch
-from zmon.schema.api import AgentHealth, RankEvidence, Suspects
+from zmon.schema.api import RankEvidence, Suspects
 from zmon.schema.api.agent import AgentReport
 
 SNAPSHOT, EVIDENCE = "/api/v1/snapshot", "/api/v1/evidence"
 PATIENCE = 60.0  # seconds; a busy machine is not a failure
-OFTEN, ONCE = 0.01, 3600.0  # seconds between two readings; errors are counted at each
 GOLDENS = {
     "healthz": "/healthz",
     "snapshot": f"{SNAPSHOT}?since=0&last=1&job_id={JOB}",
@@ -42,10 +40,10 @@ GOLDENS = {
 RANKS = [*((JOB, rank) for rank in range(5)), ("other", 0)]
 UID = (b"o" * 16).hex()  # of the start of `other`
 NO_SERVER = "the job has no worker server (torch < 2.9?)"
+NO_RANK = "no rank {} of job {} on this node: zmon status lists jobs and ranks"
 SUSPECTED = [
     (JOB, 0, "overdue"), (JOB, 1, "overdue"), (JOB, 2, "stopped"), (JOB, 3, "exited"), ("other", 0, "overdue"),
 ]  # fmt: skip
-BLIND = "cannot read the boxes in {folder}/boxes: [Errno 20] Not a directory: '{folder}/boxes'"
 
 
 def contents(report):
@@ -62,16 +60,6 @@ def gathered(evidence):
         evidence.stack or evidence.stack_error, evidence.flight or evidence.flight_error,
         evidence.stderr_tail or evidence.stderr_error,
     )  # fmt: skip
-
-
-def sources_of(health):
-    """Return the health of the agent and of each source."""
-    sources = [(s.name, s.up, s.absent, s.error, s.num_errors, [*s.dropped]) for s in health.sources]
-    return health.healthy, [(source.source, source.error) for source in health.down], sources
-
-
-def no_rank(rank, job_id=JOB):
-    return f"no rank {rank} of job {job_id} on this node: zmon status lists jobs and ranks"
 
 
 def rows(version, plan_uid):
@@ -97,56 +85,29 @@ def rows(version, plan_uid):
             ("other", 0, "6f", True, 4_200_100, "futex_wait_queue", "not requested", NO_SERVER, "rank 0 said\n")),
         Row(f"{EVIDENCE}/{JOB}/3", 200, RankEvidence, gathered,
             (JOB, 3, "03", False, None, None, "its process is gone", "its process is gone", "rank 3 said\n")),
-        problem(f"{EVIDENCE}/other/0?run=00", 404, no_rank(0, "other")),
-        problem(f"{EVIDENCE}/{JOB}/7", 404, no_rank(7)),
-        problem(f"{EVIDENCE}/{JOB}/x", 404, no_rank("x")),
+        problem(f"{EVIDENCE}/other/0?run=00", 404, NO_RANK.format(0, "other")),
+        problem(f"{EVIDENCE}/{JOB}/x", 404, NO_RANK.format("x", JOB)),
         Row("/api/v1/nothing", 404, str, str, "404: Not Found"),
     )  # fmt: skip
-
-
-def rows_of_bad_sources(folder):
-    """Return the rows of an agent with a damaged box, a source that fails, one that is absent, and no stderr."""
-    damaged = (
-        f"cannot use the black box {folder}/boxes/job/0/rank-4.box: the file is not a black box. zmon skips it; delete "
-        "it if its job has ended"
-    )
-    sources = [
-        ("boxes", True, False, None, 0, [damaged]),
-        ("gpu", False, False, "the driver is gone", 1, []),
-        ("rdma", False, True, "cannot read GPUs: no driver", 0, []),
-    ]
-    watched = [(job_id, rank) for job_id, rank in RANKS if rank != 4]
-    return (
-        Row("/healthz", 200, AgentHealth, sources_of, (True, [("gpu", "the driver is gone")], sources)),
-        Row(SNAPSHOT, 200, AgentReport, lambda report: (contents(report)[0], [(s.name, s.up) for s in report.sources]),
-            (watched, [("boxes", True), ("gpu", False), ("rdma", False)])),
-        Row(f"{EVIDENCE}/{JOB}/0", 200, RankEvidence, gathered,
-            (JOB, 0, "00", True, 4_200_000, "futex_wait_queue",
-             f"{NO_SERVER}; py-spy is not installed beside the agent", NO_SERVER, "the agent runs --without stderr")),
-    )  # fmt: skip
-
-
-def rows_of_a_blind_agent(folder):
-    """Return the rows of an agent that cannot read the folder of boxes."""
-    error, reason = BLIND.format(folder=folder), f"[Errno 20] Not a directory: '{folder}/boxes'"
-    boxes = ("boxes", False, False, reason, 1, [])
-    return (
-        Row("/healthz", 503, AgentHealth, sources_of, (False, [("boxes", reason)], [boxes])),
-        *(problem(path, 503, error) for path in (SNAPSHOT, "/api/v1/suspects", f"{EVIDENCE}/{JOB}/0")),
-    )
 
 
 @pytest.fixture
 def short_folder():
     """Yield a folder whose path is short enough for a socket."""
-    folder = Path(tempfile.mkdtemp(dir="/tmp"))
-    yield folder
-    shutil.rmtree(folder)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture
-def kernel(short_folder, stopped_clock, set_defaults, monkeypatch):
+def kernel(short_folder, stopped_clock, monkeypatch):
     """Return a scripted kernel, and make everything in the agent use it."""
+
+    def set_defaults(function, **values):  # of arguments that callers do not pass on
+        parameters = inspect.signature(function).parameters
+        all_values = [values.pop(name, parameter.default) for name, parameter in parameters.items()]
+        assert not values, f"{function} has lost {[*values]}"
+        monkeypatch.setattr(function, "__defaults__", tuple(v for v in all_values if v is not inspect.Parameter.empty))
+
     scripted = Kernel(short_folder / "proc")
     monkeypatch.setattr(time, "monotonic_ns", lambda: scripted.ns)
     set_defaults(Boxes.__init__, clock=lambda: scripted.ns, proc=scripted.proc)
@@ -160,59 +121,31 @@ def kernel(short_folder, stopped_clock, set_defaults, monkeypatch):
     return scripted
 
 
-def run_scenario(scenario, box_dir, sources=(), **config):
-    """Run a scenario against the HTTP server of an agent."""
-
-    async def main():
-        patient = {"scan_timeout_seconds": PATIENCE, "answer_seconds": PATIENCE}
-        agent = Agent(AgentConfig(box_dir, "node-a", **patient, **config), tuple(sources))
-        async with TestClient(TestServer(agent.app())) as client:
-            await asyncio.wait_for(scenario(client), 2 * PATIENCE)
-
-    asyncio.run(main())
-
-
-async def check_goldens(client, folder):
-    """Compare each document with its golden. Ranks are sorted first: they come in the order of the file system."""
-    answers = {}
-    for name, path in GOLDENS.items():
-        answer = normalised(await answer_of(client, path), {str(folder): "<folder>"})
-        if "ranks" in answer["body"]:
-            answer["body"]["ranks"].sort(key=lambda r: (r["job_id"], r["rank"]))
-        answers[f"api/agent/{name}"] = answer
-    check_each(answers)
-
-
 async def snapshot(client):
     """Return the ranks that the agent reports now, by number; none before its first reading."""
     body = (await answer_of(client, SNAPSHOT))["body"]
     return {r["rank"]: r for r in body.get("ranks", ()) if r["job_id"] == JOB}
 
 
-async def await_readings(client, num_sources):
-    """Wait until this many sources have been read."""
-
-    async def are_read():
-        body = (await answer_of(client, "/healthz"))["body"]
-        return len(body["sources"]) == num_sources
-
-    assert await poll(are_read, PATIENCE)
-
-
-def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder):
-    boxes = ranks(short_folder / "boxes", kernel, str(short_folder / "boxes" / JOB / "0" / "rank-0.sock"))
-
-    async def scenario(client):
+async def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder):
+    box_dir = short_folder / "boxes"
+    socket = box_dir / JOB / "0/rank-0.sock"
+    boxes, hardware = ranks(box_dir, kernel, str(socket)), sources()
+    config = AgentConfig(
+        box_dir, "node-a", scan_interval_seconds=0.01, scan_timeout_seconds=PATIENCE, answer_seconds=PATIENCE
+    )
+    async with TestClient(TestServer(Agent(config, tuple(hardware)).app())) as client:
         runner = AppRunner(worker_server())
         await runner.setup()
-        await UnixSite(runner, str(short_folder / "boxes" / JOB / "0" / "rank-0.sock")).start()
-        await await_readings(client, 13)
+        await UnixSite(runner, str(socket)).start()
 
-        async def stderr_is_held():  # the files behind stderr are open
+        async def all_is_read():  # each source, the boxes and stderr, and the files behind the stderr of each rank
+            health = (await answer_of(client, "/healthz"))["body"]
             answers = [await answer_of(client, f"{EVIDENCE}/{JOB}/{rank}?stacks=0") for rank in range(5)]
-            return all(answer["body"].get("stderr_tail") for answer in answers)
+            stderr_is_held = all(answer["body"].get("stderr_tail") for answer in answers)
+            return len(health["sources"]) == len(hardware) + 2 and stderr_is_held
 
-        assert await poll(stderr_is_held, PATIENCE)
+        assert await poll(all_is_read, PATIENCE)
         for box in boxes[3:5]:  # the one that dies and the one that is done
             kernel.end(box)
 
@@ -231,35 +164,12 @@ def test_answers_of_the_agent_equal_their_goldens_and_rows(kernel, short_folder)
 
         assert await poll(time_has_passed, PATIENCE)
         body = (await answer_of(client, SNAPSHOT))["body"]
-        await check_goldens(client, short_folder)
+        answers = {name: await answer_of(client, path) for name, path in GOLDENS.items()}
+        answers["snapshot"]["body"]["ranks"].sort(key=lambda r: (r["job_id"], r["rank"]))  # not as the files come
+        folder = {str(short_folder): "<folder>"}
+        check_each({f"api/agent/{name}": normalised(answer, folder) for name, answer in answers.items()})
         await check_rows(client, rows(body["plans_version"], "00" * 16))
         await runner.cleanup()
-
-    run_scenario(scenario, short_folder / "boxes", sources(), scan_interval_seconds=OFTEN)
-
-
-def test_answers_with_bad_sources_name_what_is_missing(kernel, short_folder):
-    ranks(short_folder / "boxes", kernel, "")
-    damaged = short_folder / "boxes" / JOB / "0" / "rank-4.box"
-    damaged.write_bytes(b"no box")
-
-    async def scenario(client):
-        await await_readings(client, 3)
-        await check_rows(client, rows_of_bad_sources(short_folder))
-
-    run_scenario(
-        scenario, short_folder / "boxes", bad_sources(), scan_interval_seconds=ONCE, without=frozenset({"stderr"})
-    )
-
-
-def test_answers_of_a_blind_agent_are_errors(stopped_clock, short_folder):
-    (short_folder / "boxes").write_text("no folder")
-
-    async def scenario(client):
-        await await_readings(client, 1)
-        await check_rows(client, rows_of_a_blind_agent(short_folder))
-
-    run_scenario(scenario, short_folder / "boxes", scan_interval_seconds=ONCE, without=frozenset({"stderr"}))
 
 
 def test_every_golden_of_the_agent_is_compared():

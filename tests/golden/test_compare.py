@@ -26,9 +26,3 @@ def test_further_objects_have_only_the_fields_that_differ_from_the_first(others)
     first = {"host": "a", "step": 5}
     whole = [first, {"host": "a", "step": 7}, {"step": 5}]
     assert shortened({"ranks": whole[: len(others) + 1]}) == {"ranks": [first, *others]}
-
-
-def test_only_what_fits_into_a_line_is_on_one():
-    short, long = {"b": [1, 2], "a": None}, ["x" * 60, "y" * 60]
-    assert pretty(short) == '{"a": null, "b": [1, 2]}'
-    assert pretty({"long": long}) == f'{{\n "long": [\n  "{long[0]}",\n  "{long[1]}"\n ]\n}}'

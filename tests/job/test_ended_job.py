@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, NOW, disconnected, finding, raised, rank_state, snapshot, terminated
+from tests.build import JOB, NOW, disconnected, finding, raised, rank_state, snapshot, terminated, words
 from zmon.job import ended_job
 from zmon.job.ended_job import SHOWN_SECONDS, after_launch
 from zmon.job.restarts import launch_end
@@ -80,6 +80,7 @@ def test_next_launch_that_fails_is_another_end(record):
 
 
 NO_CULPRIT = [disconnected(rank, 60.0, run_uid=f"next-{rank}", start=NOW, steps=0) for rank in range(4)]
+BY_SIGNAL = {"exit_status": "exit code 143", "last_words": words("exception", "builtins.SystemExit", "143")}
 LAUNCHES = {  # launches after the end, and whether the record stays
     "a newer launch has not finished a step": (running(step=0), True),
     # no rank reached another one, so nobody is a culprit; the launch failed all the same
@@ -91,6 +92,8 @@ LAUNCHES = {  # launches after the end, and whether the record stays
     "a newer launch finished": (
         running(0, activity="done", alive=False, gone_seconds=1.0, exit_status="exit code 0"), False),
     "the owner ended a newer launch": (running(3, alive=False, gone_seconds=60.0, exit_status="signal SIGTERM"), False),
+    "exceptions for a signal ended a newer launch": (running(3, alive=False, gone_seconds=60.0, **BY_SIGNAL), False),
+    "the ranks of a newer launch had started another one": (running(0, superseded=True), False),
     "a rank was only unwatched": (snapshot(*(raised(rank) for rank in range(3)), rank_state(3)), False),
     "the owner ended the launch after all": (snapshot(*(terminated(rank, 20.0) for rank in range(4))), False),
     "a newer launch is beyond the last step for some seconds": (running(step=700), False),

@@ -31,19 +31,18 @@ DEATHS = {
     "it outlived SIGTERM": (last_words("signal", "SIGTERM", status="signal SIGKILL"), Way.KILLED),
     "KeyboardInterrupt": (interrupted(0), Way.CANCELLED),
     "torchrun was ended": (
-        last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"),
-        Way.CANCELLED,
-    ),
+        last_words("exception", "torch.distributed.elastic.multiprocessing.api.SignalException"), Way.CANCELLED),
+    "a framework raises because of SIGTERM": (
+        last_words("exception", "pytorch_lightning.utilities.exceptions.SIGTERMException"), Way.CANCELLED),
+    "an exception whose name ends in SIGTERM": (last_words("exception", "job.NoSIGTERM"), Way.RAISED),
     "finished": (finished(0), Way.FINISHED),
     "its exit code is unknown, so there is no guess": (last_words("exit"), Way.FINISHED),
     "sys.exit(3)": (last_words("exit", status="exit code 3"), Way.RAISED),
     "the launcher was interrupted": (
-        killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"),
-        Way.CANCELLED,
-    ),
+        killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"), Way.CANCELLED),
     "ranks that it started alone have failed, and so it raised": (raised(0, superseded=True), Way.FINISHED),
     "the launcher failed": (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("state", "expected"), DEATHS.values(), ids=DEATHS)

@@ -33,7 +33,6 @@ def after(*jobs, seconds=SAMPLE_SECONDS, stalled=()):
 
 BUSY, NO_GPU = job(0.5), snapshot(rank_state(0), rank_state(1))
 
-
 USED = {
     "two GPUs": (job(0.2, 0.6), ActivitySample(pytest.approx(0.4), 0.5)),
     "two ranks share a GPU": (job(0.2, 0.6, 0.6, devices=(0, 1, 1)), ActivitySample(pytest.approx(0.4), 0.5)),

@@ -59,26 +59,16 @@ def test_stack_has_its_innermost_frame_of_the_job(stack, frame):
     assert job_frame(stack) == frame
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/usr/lib/python3.11/threading.py",
-        "/root/.pyenv/versions/3.13.1/lib/python3.13t/selectors.py",
-        "threading.py",
-        "multiprocessing/connection.py",
-        "torch/utils/data/dataloader.py",
-        "/src/pytorch/torch/nn/modules/module.py",
-        f"{VENV}/torch/optim/sgd.py",
-        f"{VENV}/torch/_dynamo/eval_frame.py",
-        f"{VENV}/numpy/lib/npyio.py",
-        "/usr/lib/python3/dist-packages/pandas/io.py",
-        "/root/.pex/wheels/1a/numpy-1.26.whl/numpy/core.py",
-        "/srv/zmon/probe/hooks/loading.py",
-        "/srv/zmon/zmon/__init__.py",
-        "<frozen runpy>",
-        "<string>",
-    ],
-)
+OUTSIDE = (
+    "/usr/lib/python3.11/threading.py", "/root/.pyenv/versions/3.13.1/lib/python3.13t/selectors.py", "threading.py",
+    "multiprocessing/connection.py", "torch/utils/data/dataloader.py", "/src/pytorch/torch/nn/modules/module.py",
+    f"{VENV}/torch/optim/sgd.py", f"{VENV}/torch/_dynamo/eval_frame.py", f"{VENV}/numpy/lib/npyio.py",
+    "/usr/lib/python3/dist-packages/pandas/io.py", "/root/.pex/wheels/1a/numpy-1.26.whl/numpy/core.py",
+    "/srv/zmon/probe/hooks/loading.py", "/srv/zmon/zmon/__init__.py", "<frozen runpy>", "<string>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("path", OUTSIDE)
 def test_frames_outside_the_job_are_skipped(path):
     assert job_frame(f"    wait ({path}:3)\n    read (/home/ann/loader.py:40)") == "read() at loader.py:40"
     assert job_frame(f'  File "{path}", line 3 in wait\n  File "/home/ann/loader.py", line 40 in read') == (

@@ -7,7 +7,6 @@ from zmon.job.lease import MAX_JOBS, MAX_LAUNCHES, Leases, StartTimes
 QUICK = [0.02] * 100
 STARTS = [40.0, 30.0, 50.0]
 
-
 LEASES = {
     "initialization": ("init", QUICK, [], 1800.0),
     "evaluation": ("eval", QUICK, [], 1800.0),

@@ -60,7 +60,6 @@ TIMEOUT = words("exception", "builtins.ValueError", "watchdog caught a timeout",
 ABORTED = dead(0, 2.0, exit_status="signal SIGABRT", device="GPU-0", **IN_COLLECTIVE)
 RAISED = dead(0, 2.0, exit_status="exit code 1", last_words=TIMEOUT, **IN_COLLECTIVE)
 
-
 MERGED = {
     "the watchdog aborts a rank that waits for a frozen one": ([stopped(3, 700.0), ABORTED], None),
     "its collective raises": ([stopped(3, 700.0), RAISED], None),

@@ -52,12 +52,8 @@ def test_end_by_a_fault_has_failed_unless_a_node_was_lost_or_it_is_unclear(row):
     end = ended_launch(row.job, fault, None)
     by_cause = {"host_lost": NODE_LOST, "unknown, warning": UNKNOWN_END}
     assert end.outcome == next((v for cause, v in by_cause.items() if row.due.startswith(cause)), FAILED)
-    assert (end.cause, end.ranks, end.culprit_hosts, end.summary) == (
-        fault.cause,
-        fault.ranks,
-        fault.hosts,
-        fault.summary,
-    )
+    explanation = end.cause, end.ranks, end.culprit_hosts, end.summary
+    assert explanation == (fault.cause, fault.ranks, fault.hosts, fault.summary)
 
 
 @pytest.mark.parametrize("names", [FINISHED, UNEXPLAINED])
@@ -65,25 +61,20 @@ def test_each_named_row_exists(names):
     assert names <= {row.scene for row in QUIET_ROWS}
 
 
-def test_rank_that_saves_and_leaves_after_a_signal_was_cancelled():
-    after = [finished(rank, 9.0) for rank in range(4)]
-    after = [replace(r, last_words=replace(r.last_words, sender_pid=4711)) for r in after]
-    end = ended_launch(snapshot(*after), None, None)
-    assert (end.outcome, end.summary) == (CANCELLED, "its owner ended all 4 ranks at step 100 (exit code 0)")
+SENDER, CTRL_C = {"sender_pid": 4711}, {"kind": "exception", "type": "builtins.KeyboardInterrupt"}
 
 
 @pytest.mark.parametrize(
-    ("words", "start"),
+    ("how", "words", "start"),
     [
-        pytest.param({"sender_pid": 4711}, "its owner ended all 4 ranks at step 100 (SIGTERM)", id="sender known"),
-        pytest.param({}, "all 4 ranks ended at step 100 (SIGTERM), as if by the owner; nothing", id="sender unknown"),
-        pytest.param(
-            {"kind": "exception", "type": "builtins.KeyboardInterrupt"}, "its owner ended all 4 ranks", id="Ctrl-C"
-        ),
+        pytest.param(terminated, SENDER, "its owner ended all 4 ranks at step 100 (SIGTERM)", id="sender known"),
+        pytest.param(terminated, {}, "all 4 ranks ended at step 100 (SIGTERM), as if by the owner", id="unknown"),
+        pytest.param(terminated, CTRL_C, "its owner ended all 4 ranks", id="Ctrl-C"),
+        pytest.param(finished, SENDER, "its owner ended all 4 ranks at step 100 (exit code 0)", id="saves and exits"),
     ],
 )
-def test_owner_is_named_only_if_something_shows_who_sent_the_signal(words, start):
-    ranks = [terminated(rank, 9.0) for rank in range(4)]
+def test_owner_is_named_only_if_something_shows_who_sent_the_signal(how, words, start):
+    ranks = [how(rank, 9.0) for rank in range(4)]
     ranks = [replace(r, last_words=replace(r.last_words, **words)) for r in ranks]
     end = ended_launch(snapshot(*ranks), None, None)
     assert end.outcome == CANCELLED
@@ -147,7 +138,6 @@ def test_id_is_that_of_the_launch():
 FROZE = finding(onset=NOW - 90.0, detected=NOW - 80.0)
 PARTS = {"detection": 60.0, "teardown": 0.0, "relaunch": 29.0, "init": 0.3, "first_step": 0.5}
 
-
 RESTARTS = {
     "an older agent": (FROZE, None, {}),
     "the imports took a part": (FROZE, 8.0, {"relaunch": 21.0, "imports": 8.0}),
@@ -163,15 +153,8 @@ def test_restart_is_noted_once_the_next_attempt_has_stepped_on_all_ranks(fault, 
     starting = [rank_state(rank, attempt=1, activity="init", step=1, steps=0) for rank in range(4)]
     end = restarted(end, snapshot(*starting))
     assert end.restart == Restart(1)
-    stepped = {
-        "attempt": 1,
-        "step": 91,
-        "steps": 1,
-        "step_seconds_total": 0.5,
-        "step_seconds": 0.2,
-        "open_seconds": 0.5,
-        "import_seconds": import_seconds,
-    }
+    times = {"step_seconds_total": 0.5, "step_seconds": 0.2, "open_seconds": 0.5, "import_seconds": import_seconds}
+    stepped = {"attempt": 1, "step": 91, "steps": 1, **times}
     some = [rank_state(0, **stepped), *starting[1:]]
     assert restarted(end, snapshot(*some)) == end
     first = job_steps(1, first=90)

@@ -1,7 +1,5 @@
 """Tests of a job's progress: the time left with its interval, and when it is unknown."""
 
-from itertools import accumulate
-
 import pytest
 
 from zmon.job.progress import Pace, progress
@@ -107,4 +105,4 @@ def test_interval_is_in_the_line():
 
 
 def test_ratio_is_at_most_one():
-    assert [Progress(100, step).ratio for step in accumulate((25, 25, 150))] == [0.25, 0.5, 1.0]
+    assert [Progress(100, step).ratio for step in (25, 50, 200)] == [0.25, 0.5, 1.0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tests.build import DISCONNECT, NOW, rank_state, words
+from tests.build import DISCONNECT, NOW, dead, words
 from zmon.schema.rank import EXECUTED, LastWords, RankState
 
 RANK = 1  # the rank that ends first
@@ -81,16 +81,8 @@ WAYS = (
 
 def dead_(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
     """Return a rank that began to end `began` seconds ago and was seen dead `gone` seconds ago."""
-    state = {
-        "alive": False,
-        "process_state": None,
-        "gone_seconds": gone,
-        "exit_status": status,
-        "last_words": last_words,
-    }
-    return rank_state(
-        rank, **{**state, "last_words_seconds": began if last_words else None, "step_seconds": AGO + 0.02, **changes}
-    )
+    fields = {"last_words": last_words, "last_words_seconds": began if last_words else None}
+    return dead(rank, gone, **{"exit_status": status, **fields, "step_seconds": AGO + 0.02, **changes})
 
 
 def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bool, **changes) -> RankState:
@@ -105,10 +97,8 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
             return dead_(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
         last_words = words("exception", STORE_ERROR, STORE_TIMEOUT, NOW - broken)
         return dead_(rank, broken, broken - 0.8, status, last_words, **changes)
-    last_words = words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken)
-    return dead_(
-        rank, broken, broken - (0.1 if ended_by else 0.8), status, replace(last_words, in_collective=True), **changes
-    )
+    last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken), in_collective=True)
+    return dead_(rank, broken, broken - (0.1 if ended_by else 0.8), status, last_words, **changes)
 
 
 def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:

@@ -55,10 +55,6 @@ def test_summary_says_what_happened(ranks, text):
     assert text in detect(*ranks).summary
 
 
-def test_evidence_has_the_whole_message():
-    assert detect(raised(1, 1.2, "bad\nworse"), *others(1, terminated)).evidence.last_words.message == "bad\nworse"
-
-
 def test_evidence_of_a_size_mismatch_has_the_collective():
     evidence = detect(gloo_aborted(0, 4000), lost(1, 5000), lost(2, 4000), lost(3, 4000)).evidence
     assert (evidence.group, evidence.sequence) == ("0", 301)

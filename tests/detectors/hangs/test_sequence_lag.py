@@ -46,14 +46,9 @@ SHADOWS = step(32, (1000, 13_500, 1000, 1000))
 SHADOWED = [step(16 * n, stands_for=16, mean=SHADOWS if n == 2 else step(16 * n)) for n in range(1, 30)]
 TWO = (1000, 1000)
 
-
 OUT_OF_STEP = {
     "skipped": (job(steps(SKIPS)), 1, "1 step less, at about step 40"),
-    "entered twice, without an update": (
-        job(steps({40: (1000, 1000, 2000, 1000)})),
-        2,
-        "1 step more, at about step 40",
-    ),
+    "entered twice, without update": (job(steps({40: (1000, 1000, 2000, 1000)})), 2, "1 step more, at about step 40"),
     "skipped between two samples": (job(SAMPLED), 1, "1 step less"),
     "in no mean of samples": (job(steps(), less=1000), 2, "1 step less, at about step 40"),
     "entered three times, without updates": (job(steps({40: (1000, 1000, 3000, 1000)})), 2, "2 steps more"),
@@ -72,7 +67,6 @@ def test_rank_whose_collectives_are_shifted_is_the_culprit(scene, culprit, text)
 
 
 UNKNOWN = [changed(each, total_sent_bytes=(None,) * 4) for each in job(steps(SKIPS)).steps]
-
 
 QUIET = {
     "an older agent reports no totals": replace(job(steps(SKIPS)), steps=tuple(UNKNOWN)),

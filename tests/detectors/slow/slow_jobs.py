@@ -18,7 +18,6 @@ from zmon.schema.host import (
 GIB = 2**30
 GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
 
-
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
 JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # factors of a rank's self time, a different one in each step
 
@@ -93,16 +92,11 @@ def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=(), sw
 
 def delayed(*ratios, hosts=HOSTS):
     """Return the hosts of these ranks, which wait for a processor for these shares of the time; None: unknown."""
-    samples = [ProcessSample("job", number, 1000 + number, ratio) for number, ratio in enumerate(ratios)]
-    return [
-        HostWindow(
-            name,
-            60.0,
-            HostSample(),
-            HostSample(processes=tuple(s for s, h in zip(samples, hosts, strict=False) if h == name)),
-        )
-        for name in dict.fromkeys(hosts)
-    ]
+    samples = {name: [] for name in hosts}
+    for number, (ratio, name) in enumerate(zip(ratios, hosts, strict=False)):
+        samples[name].append(ProcessSample("job", number, 1000 + number, ratio))
+    now = {name: HostSample(processes=tuple(of_host)) for name, of_host in samples.items()}
+    return [HostWindow(name, 60.0, HostSample(), sample) for name, sample in now.items()]
 
 
 def card(index, *reasons):
@@ -111,9 +105,8 @@ def card(index, *reasons):
 
 def cards(*throttled):
     """Return one host per entry, with the reasons for which its GPU is throttled."""
-    return [
-        host(name, gpus=(card(index, *why),)) for index, (name, why) in enumerate(zip(HOSTS, throttled, strict=True))
-    ]
+    of_hosts = enumerate(zip(HOSTS, throttled, strict=True))
+    return [host(name, gpus=(card(index, *reasons),)) for index, (name, reasons) in of_hosts]
 
 
 def hot(which, *reasons):
@@ -137,6 +130,5 @@ def connected(slow_host="node-c", busy=2.0):
         ]  # fmt: skip
         return TcpSample(0, tuple(peers), (address[name],), ("eth1",))
 
-    return [
-        HostWindow(name, 60.0, HostSample(), HostSample(tcp=sample(name, 2)), recent=sample(name, 1)) for name in HOSTS
-    ]
+    now = {name: HostSample(tcp=sample(name, 2)) for name in HOSTS}
+    return [HostWindow(name, 60.0, HostSample(), now[name], recent=sample(name, 1)) for name in HOSTS]

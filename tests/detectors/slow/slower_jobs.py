@@ -207,10 +207,6 @@ def slow_from_start(**changes):
     return job(steps_for(60, exchange=0.150), **changes)
 
 
-def of_another_launch():
-    return slow_from_start(ranks=tuple(replace(state, run_uid=f"again-{state.rank}") for state in RANKS))
-
-
 def low_efficiency(*after):
     return with_efficiency((20, 0.8), *after)
 
@@ -224,7 +220,8 @@ SLOWDOWN_ENDS = (
     Resolution("the batch size has changed", slower_exchange, lambda: job(steps_for(60, exchange=0.150, samples=64)),
                True),
     Resolution("the job has fewer ranks", slower_exchange, lambda: slow_from_start(world_size=2), True),
-    Resolution("a new launch is slow from its first step", slower_exchange, of_another_launch, True),
+    Resolution("a new launch is slow from its first step", slower_exchange,
+               lambda: slow_from_start(ranks=tuple(replace(r, run_uid=f"again-{r.rank}") for r in RANKS)), True),
 )  # fmt: skip
 EFFICIENCY_ENDS = (
     Resolution("the efficiency is as recorded for 14 min or less", low_efficiency,

@@ -17,10 +17,6 @@ def loaders_and_slow_rank(draw):
     return [{**phases, "forward": phases["forward"] + 0.4 * (rank == 3)} for rank, phases in enumerate(row)]
 
 
-def with_dead_rank():
-    return job((90, slow_loader), ranks=(*map(rank_state, range(3)), dead(3)))
-
-
 TOGETHER = (
     Case("a job becomes slower because a rank computes longer", slow_rank_of_slower, "compute_straggler", (2,)),
     Case("a job becomes slower because a rank has three times the lookups",
@@ -32,8 +28,8 @@ TOGETHER = (
     Case("in each step a different rank waits for its data", lambda: job((90, slow_loader)), "input_jitter"),
     Case("in each step a different rank waits for its data, and one rank always computes longer",
          lambda: job((60, even), (60, loaders_and_slow_rank)), "compute_straggler", (3,)),
-    Case("in each step a different rank waits for its data, and a rank has died", with_dead_rank, "rank_exited", (3,),
-         "critical"),
+    Case("in each step a different rank waits for its data, and a rank has died",
+         lambda: job((90, slow_loader), ranks=(*map(rank_state, range(3)), dead(3))), "rank_exited", (3,), "critical"),
 )  # fmt: skip
 SECTIONS = (
     Section("A rank holds the others back", "A rank is compared with the others of its role, step by step. Small, "

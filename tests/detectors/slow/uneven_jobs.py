@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from functools import cache, lru_cache
 
 from tests.build import add_records, job_steps, rank_state, snapshot, step_record
 from tests.steps import changed
@@ -36,7 +37,14 @@ def slow_computing(draw):
     return late_in("forward", 0.150, draw)
 
 
-def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32, lookups=None, **changes):
+def job(*parts, ranks=None, **of_steps):
+    """Return the snapshot of a job after these parts (see `_after`), perhaps with other ranks."""
+    whole = _after(*parts, **of_steps)
+    return replace(whole, ranks=ranks) if ranks else whole
+
+
+@lru_cache(64)  # many rows have the same job
+def _after(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32, lookups=None):
     """Return the snapshot of a job after these parts: pairs of a duration in seconds and a function of one step.
 
     The function gets a random generator. `scale` makes all times longer or shorter. The hub gets every `every`th step.
@@ -57,18 +65,21 @@ def job(*parts, size=4, seed=1, scale=1.0, op="all_reduce", every=1, samples=32,
             if number % every:
                 continue
             for rank in range(size):
-                one, mean = _measures(rows[-1:], rank, op, scale), _measures(rows[-every:], rank, op, scale)
-                record = step_record(number, *one, samples=samples)
-                known = lookups[number % len(lookups)][rank] if lookups else None
-                of_mean = step_record(number, *mean, samples=samples).measures if every > 1 else None
-                records[rank].append(replace(record, measures=replace(record.measures, lookups=known), mean=of_mean))
+                record = step_record(number, *_measures(rows[-1:], rank, op, scale), samples=samples)
+                if lookups:
+                    known = lookups[number % len(lookups)][rank]
+                    record = replace(record, measures=replace(record.measures, lookups=known))
+                if every > 1:
+                    mean = step_record(number, *_measures(rows[-every:], rank, op, scale), samples=samples).measures
+                    record = replace(record, mean=mean)
+                records[rank].append(record)
             if len(records[0]) == BATCH:
                 learning.add(add_records(history, dict(enumerate(records))))
                 records = [[] for _ in range(size)]
         learning.add(add_records(history, dict(enumerate(records))))
     ranks = [rank_state(rank, world_size=size, host=f"node-{rank}", device=f"GPU-{rank}") for rank in range(size)]
     windows = tuple(learning.step_windows)
-    return replace(snapshot(*ranks), steps=tuple(history.steps), step_windows=windows, **changes)
+    return replace(snapshot(*ranks), steps=tuple(history.steps), step_windows=windows)
 
 
 def _measures(rows, rank, op, scale):
@@ -120,6 +131,7 @@ def pipeline(*parts, groups=(range(4), SECOND), between=1 << 20):
     return replace(whole, ranks=ranks, steps=steps)
 
 
+@cache  # so that equal arguments give equal parts of a job
 def with_longer(factor, ranks=SECOND, slow_rank=None):
     """Return a function of one step in which these ranks compute longer, and perhaps one rank twice as long again."""
 

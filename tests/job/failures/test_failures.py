@@ -9,7 +9,7 @@ from tests.job.failures.forms import printed, traceback
 from tests.job.failures.rows import SECTIONS
 from tests.places import REPOSITORY
 from zmon.job.failures import Clues, classify
-from zmon.job.failures.classes import BY_NAME, CLASSES
+from zmon.job.failures.classes import CLASSES
 
 ROWS = [row for rows in SECTIONS.values() for row in rows]
 
@@ -27,10 +27,6 @@ def test_clue_is_the_line_that_decided_in_plain_text_and_short():
     failure = classify(printed("", "", traceback("ValueError: \x1b[31mbad\x07 " + "x" * 300)).clues)
     assert failure.clue.startswith("ValueError: bad\\x07 xxx")
     assert len(failure.clue) == 200
-
-
-def test_next_step_is_that_of_the_class():
-    assert all(classify(row.clues).next_step == BY_NAME[row.due].next_step for row in ROWS)
 
 
 def test_page_of_the_docs_has_these_rows():
