@@ -1,9 +1,10 @@
-"""Fixtures: a hub over HTTP that asks the fake agents of a test, and a journal."""
+"""Fixtures: a hub over HTTP that asks the fake agents of a test, a journal, and recorded baselines."""
 
 import pytest
 
-from tests.hub.fakes import contexts, hub_over
+from tests.hub.fakes import FakeAgent, contexts, hub_over
 from zmon.hub import accounts
+from zmon.hub.baseline_store import FOLDER, BaselineStore
 from zmon.hub.journal import Journal
 
 
@@ -20,6 +21,23 @@ def start_hub(opened, tmp_path, monkeypatch):
         return await opened.enter_async_context(hub_over(tmp_path, *agents, **config))
 
     return start
+
+
+@pytest.fixture
+def start_job(start_hub):
+    """Return a coroutine function that starts one agent with these ranks and a hub that asks it, and returns both."""
+
+    async def start(*ranks, **config):
+        agent = FakeAgent(*ranks)
+        return agent, await start_hub(agent, **config)
+
+    return start
+
+
+@pytest.fixture
+def store(tmp_path):
+    """The baselines of the hub."""
+    return BaselineStore(tmp_path / FOLDER)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import msgspec
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from tests.build import JOB, agent_report, rank_state, step_record, waiting
+from tests.build import JOB, agent_report, raised, rank_state, step_record, terminated, waiting
 from zmon.hub import Hub, HubConfig
 from zmon.schema.api.packed import CONTENT_TYPE, pack
 from zmon.schema.host import HostSample
@@ -19,9 +19,9 @@ TIMEOUT_SECONDS = 5.0  # long enough for a busy machine
 
 
 class FakeAgent:
-    """An agent that reports these ranks."""
+    """An agent that reports these ranks. A test changes its answers by keyword or later, by the names below."""
 
-    def __init__(self, *ranks, host="node-a"):
+    def __init__(self, *ranks, host="node-a", **changes):
         self.host = host
         self.ranks = ranks
         self.requests = []  # path and query of each request
@@ -50,6 +50,8 @@ class FakeAgent:
         # Acts:
         self.acts = []  # the requests
         self.answer_act = None  # a function that returns changes of the answer, or a response in its place
+        assert all(hasattr(self, name) for name in changes)
+        vars(self).update(changes)
 
     @asynccontextmanager
     async def serve(self):
@@ -120,9 +122,12 @@ class FakeAgent:
         return web.json_response(
             {"schema": 1, "job_id": "job", "rank": rank, "run_uid": request.query.get("run", ""), "alive": not is_gone,
              "stack": stack, "flight": flight, "flight_error": "its process is gone" if is_gone else None,
-             "work": self.work, "stderr_tail": self.stderr_tail,
+             "work": self.work, "stderr_tail": self.stderr_of(rank), "stderr_path": "/err", "stderr_shared": False,
              "outside_loops": self.outside_loops}
         )  # fmt: skip
+
+    def stderr_of(self, rank):
+        return self.stderr_tail
 
     async def act(self, request):
         self.check(request)
@@ -161,6 +166,11 @@ def frozen():
 def healthy():
     """Return four ranks that train."""
     return [rank_state(rank) for rank in range(4)]
+
+
+def failed(gone=2.0, **changes):
+    """Return ranks of which rank 2 raised an exception this long ago; the launcher ended the others a second later."""
+    return [raised(2, gone, **changes), *(terminated(rank, gone - 1.0, **changes) for rank in (0, 1, 3))]
 
 
 def step_records(first, last, ranks=range(4), uid="uid-{}"):

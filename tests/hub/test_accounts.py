@@ -51,14 +51,6 @@ def test_counters_of_another_job_with_the_same_id_begin_at_0(folder):
     assert stored.on_disk(JOB) is None
 
 
-def test_account_of_an_unreported_job_leaves_memory_but_stays_on_disk(folder, monkeypatch):
-    monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
-    stored = Accounts(folder)
-    observed(stored)
-    stored.maintain([])
-    assert stored.account_of(job()).causes == {"init": 3.0}
-
-
 def test_old_accounts_are_deleted(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(json_folder, "PRUNE_SECONDS", 0.0)

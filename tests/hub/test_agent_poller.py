@@ -4,30 +4,23 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, step_record
 from tests.hub.fakes import FakeAgent, contexts, frozen, healthy, hub_over, poll, two_agents
 from zmon.schema.shard import Shard
 
 
-def culprits(findings):
-    return [(finding["cause"], finding["ranks"]) for finding in findings]
-
-
 async def wait_for_finding(hub_client):
-    await poll(hub_client.findings)
-    return culprits(await hub_client.findings())
+    """Wait for findings; return their causes and ranks."""
+    return [(finding["cause"], finding["ranks"]) for finding in await poll(hub_client.findings)]
 
 
 @pytest.mark.parametrize("is_older", [False, True], ids=["packed", "JSON of an older agent"])
 async def test_findings_are_the_same_from_packed_reports_and_from_json(start_hub, is_older):
-    agent = FakeAgent(*frozen())
-    agent.is_older = is_older
+    agent = FakeAgent(*frozen(), is_older=is_older)
     assert await wait_for_finding(await start_hub(agent)) == [("rank_frozen", [2])]
 
 
-async def test_hub_says_which_version_of_resting_rows_it_has(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+async def test_hub_says_which_version_of_resting_rows_it_has(start_job):
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes(3)
     first, *later = [path for path in agent.requests if "snapshot" in path]
     assert "known=" not in first
@@ -37,23 +30,10 @@ async def test_hub_says_which_version_of_resting_rows_it_has(start_hub):
 
 
 async def test_agent_whose_packed_report_is_damaged_is_asked_for_json(start_hub):
-    agent = FakeAgent(*frozen())
-    agent.spoil = lambda body: body[:-1]
+    agent = FakeAgent(*frozen(), spoil=lambda body: body[:-1])
     hub_client = await start_hub(agent)
     assert await wait_for_finding(hub_client) == [("rank_frozen", [2])]
     assert all(link.reachable for link in hub_client.hub.links)
-
-
-async def test_steps_arrive_packed(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
-    await hub_client.passes(1)
-    agent.records = {JOB: {r.run_uid: tuple(map(step_record, (1, 2, 3))) for r in agent.ranks}}
-
-    def numbers():
-        return [step.step for snapshot in hub_client.hub.snapshots for step in snapshot.steps]
-
-    assert await poll(numbers) == [1, 2, 3]
 
 
 async def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(start_hub):

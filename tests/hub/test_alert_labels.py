@@ -13,13 +13,11 @@ from zmon.hub.journal import Journal
 
 SERIES = 'zmon_finding{cause="rank_frozen",detector="stall",host="node-a",job_id="job",rank="2",%s}'
 DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
+SITE = read_alert_labels(DECLARED, "alert_labels")
 
-
+ALL_DECLARED = {"team": "ads", "tier": "hero", "owner": "ann"}
 PASSED = {
-    "all labels are declared": (
-        {"team": "ads", "tier": "hero", "owner": "ann"},
-        {"team": "ads", "tier": "hero", "owner": "ann"},
-    ),
+    "all labels are declared": (ALL_DECLARED, ALL_DECLARED),
     "in the order of the declaration": ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
     "another case": ({"tier": "HERO"}, {}),
     "a line break": ({"tier": "hero\n"}, {}),
@@ -33,7 +31,7 @@ PASSED = {
 
 @pytest.mark.parametrize(("labels", "expected"), PASSED.values(), ids=PASSED)
 def test_only_declared_values_pass(labels, expected):
-    passed = read_alert_labels(DECLARED, "alert_labels").accepted(labels)
+    passed = SITE.accepted(labels)
     assert passed == expected
     assert list(passed) == [name for name in DECLARED if name in expected]
 
@@ -78,17 +76,12 @@ def labels_in(path):
     return list(Journal(path).labels_of_jobs().values())
 
 
-def test_labels_are_those_of_the_opening_until_the_end(journal, journal_path):
-    journal.open_or_update(finding(), NOW, job_labels={"tier": "hero"})
+@pytest.mark.parametrize("opening", [{"tier": "hero"}, {}], ids=["hero", "without labels"])
+def test_labels_are_those_of_the_opening_until_the_end(journal, journal_path, opening):
+    journal.open_or_update(finding(), NOW, job_labels=opening)
     for labels in ({}, {"tier": "normal"}, {"tier": "hero", "owner": "ann"}):
         journal.open_or_update(finding(severity="critical"), NOW + 1, job_labels=labels)
-        assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{"tier": "hero"}]
-
-
-def test_finding_without_labels_gets_none_later(journal, journal_path):
-    journal.open_or_update(finding(), NOW)
-    journal.open_or_update(finding(cause="unknown"), NOW + 1, job_labels={"tier": "hero"})
-    assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [{}]
+        assert labels_in(journal_path) == list(journal.labels_of_jobs().values()) == [opening]
 
 
 def test_line_without_labels_is_that_of_earlier_versions(journal, journal_path):
@@ -108,7 +101,7 @@ async def test_alert_keeps_its_labels_although_job_and_site_change_theirs(tmp_pa
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
     expected = SERIES % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
-        async with hub_over(tmp_path, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")) as hub:
+        async with hub_over(tmp_path, agent, alert_labels=SITE) as hub:
             await poll(hub.findings)
             assert await hub.metric(expected) == [1.0]
             agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
@@ -126,8 +119,6 @@ async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
-            async with hub_over(
-                tmp_path / name, agent, alert_labels=read_alert_labels(DECLARED, "alert_labels")
-            ) as hub:
+            async with hub_over(tmp_path / name, agent, alert_labels=SITE) as hub:
                 await poll(hub.findings)
                 assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]

@@ -1,7 +1,4 @@
-"""Tests of the baseline recorder.
-
-It records the speed of jobs, and compares a job with the recorded speed or gives a reason why it cannot.
-"""
+"""Tests of the baseline recorder: what it learns from jobs, and how it compares a job with that, or why it cannot."""
 
 import logging
 from dataclasses import replace
@@ -32,21 +29,22 @@ def expected_step(recorder, job_):
 
 
 @pytest.fixture
-def store(tmp_path):
-    return BaselineStore(tmp_path / "baselines")
-
-
-def test_job_is_compared_with_its_own_baseline(store):
+def recorder(store):
+    """A recorder that has learned steps of 20 ms at 128 samples."""
     recorder = BaselineRecorder(store)
     recorder.learn(job(baseline=step_window()))
+    return recorder
+
+
+def test_job_is_compared_with_its_own_baseline(recorder):
     result = efficiency(recorder, job(now=step_window(0.025)))
     assert isinstance(result, Efficiency)
     assert (result.ratio, result.recorded) == (pytest.approx(0.8), pytest.approx(1.0))
     assert (result.name, result.scaling) == (JOB, "weak")
 
 
-def test_baseline_is_used_by_the_next_hub_for_the_next_launch(store, tmp_path):
-    BaselineRecorder(store).learn(job(baseline=step_window()))
+@pytest.mark.usefixtures("recorder")
+def test_baseline_is_used_by_the_next_hub_for_the_next_launch(tmp_path):
     next_recorder = BaselineRecorder(BaselineStore(tmp_path / "baselines"))
     result = efficiency(next_recorder, job(now=step_window(0.04), attempt=3, run_uid="new"))
     assert result.ratio == pytest.approx(0.5)
@@ -76,8 +74,8 @@ def test_name_is_made_safe_for_a_file_name(store, tmp_path):
     assert list(store.curve(JOB).points) == []
 
 
+@pytest.mark.usefixtures("recorder")
 def test_recorded_time_categories_sum_to_the_step(store):
-    BaselineRecorder(store).learn(job(baseline=step_window()))
     (recorded,) = store.curve(JOB).points
     assert sum(recorded.causes.values()) == pytest.approx(recorded.seconds)
     assert recorded.ranks_per_host == 4
@@ -90,27 +88,11 @@ def test_only_a_faster_launch_replaces_the_baseline(store):
         assert store.curve(JOB).points[0].seconds == expected
 
 
-def test_measured_point_is_never_replaced(store):
-    measured = replace(point(4, 128, 0.03), by=ON_PURPOSE)
-    store.record(JOB, measured)
-    BaselineRecorder(store).learn(job(baseline=step_window(0.01)))
-    assert store.curve(JOB).points == (measured,)
-
-
-def test_expected_step_is_the_recorded_step(store):
-    recorder = BaselineRecorder(store)
-    recorder.learn(job(baseline=step_window()))
+def test_expected_step_is_the_recorded_step(recorder, store):
     result = expected_step(recorder, job(now=step_window(0.03)))
     assert (result.by, result.seconds, result.now_seconds) == ("recorded", pytest.approx(0.02), pytest.approx(0.03))
     assert sum(result.now_causes.values()) == pytest.approx(0.03)
     assert store.curve(JOB).points[0].sent_bytes == {"all_to_all": 8.0}
-
-
-def test_other_size_is_predicted_from_recorded_sizes(store):
-    for ranks in (2, 4):
-        store.record(JOB, replace(fitted_point(ranks, 32 * ranks), ranks_per_host=4))
-    result = expected_step(BaselineRecorder(store), job(now=step_window(0.03, samples=1024)))
-    assert result.by == "predicted"
 
 
 def test_speed_is_compared_in_samples_per_second(store):
@@ -120,10 +102,11 @@ def test_speed_is_compared_in_samples_per_second(store):
     assert store.curve(JOB).points[0].samples == 1000
 
 
-def test_measured_point_stays_although_another_is_nearer(store):
-    store.record(JOB, point(4, 1000, 0.1), replace(point(4, 1120, 0.2), by=ON_PURPOSE))
+def test_measured_point_is_never_replaced_although_another_is_nearer(store):
+    points = (point(4, 1000, 0.1), replace(point(4, 1120, 0.2), by=ON_PURPOSE))
+    store.record(JOB, *points)
     BaselineRecorder(store).learn(job(baseline=step_window(0.01, samples=1050)))
-    assert [p.samples for p in store.curve(JOB).points] == [1000, 1120]
+    assert store.curve(JOB).points == points
 
 
 def test_steps_of_another_batch_size_are_not_recorded(store):
@@ -131,18 +114,13 @@ def test_steps_of_another_batch_size_are_not_recorded(store):
     assert store.curve(JOB).points[0].causes == {}
 
 
-def test_expected_step_has_as_many_samples_as_the_job(store):
-    recorder = BaselineRecorder(store)
-    recorder.learn(job(baseline=step_window(0.0200, samples=128)))
-    assert expected_step(recorder, job(now=step_window(0.0218, samples=139))).seconds == pytest.approx(
-        0.0200 * 139 / 128
-    )
+def test_expected_step_has_as_many_samples_as_the_job(recorder):
+    result = expected_step(recorder, job(now=step_window(0.0218, samples=139)))
+    assert result.seconds == pytest.approx(0.0200 * 139 / 128)
 
 
 @pytest.mark.parametrize("state", ["stalled", "eval", "checkpoint", "unknown"])
-def test_job_that_does_not_train_has_no_efficiency(store, state):
-    recorder = BaselineRecorder(store)
-    recorder.learn(job(baseline=step_window()))
+def test_job_that_does_not_train_has_no_efficiency(recorder, state):
     assert all(isinstance(result, Unknown) for result in recorder.compare(job(now=step_window()), state))
 
 

@@ -10,12 +10,6 @@ from zmon.errors import ZmonError
 from zmon.hub.baseline_store import BaselineStore
 
 
-def test_recorded_points_can_be_read_by_another_store(tmp_path):
-    path = BaselineStore(tmp_path / "baselines").record("ranker", point(2, 1024, 0.11), ALONE)
-    assert json.loads(path.read_text())["schema"] == 1
-    assert [p.ranks for p in BaselineStore(tmp_path / "baselines").curve("ranker").points] == [1, 2]
-
-
 def test_recorded_points_survive_a_power_failure(tmp_path, monkeypatch):
     synced = []
     monkeypatch.setattr(os, "fsync", synced.append)

@@ -8,9 +8,8 @@ from tests.build import JOB, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, stopped, two_agents
 
 
-async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_job):
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes()
     agent.down = True
 
@@ -32,9 +31,8 @@ async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_hub):
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_blind_hub_resolves_nothing(start_hub):
-    agent = FakeAgent(*frozen())
-    hub_client = await start_hub(agent)
+async def test_blind_hub_resolves_nothing(start_job):
+    agent, hub_client = await start_job(*frozen())
     (finding,) = await poll(hub_client.findings)
     agent.down = True
     await asyncio.sleep(0.8)

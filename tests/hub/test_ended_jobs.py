@@ -4,26 +4,20 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import JOB, NOW, finding, finished, raised, rank_state, snapshot, terminated
-from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
+from tests.build import JOB, NOW, finding, finished, rank_state, snapshot, terminated
+from tests.hub.fakes import FakeAgent, failed, healthy, hub_over, poll
 from tests.job.test_ended_job import VIEW
 from zmon.hub import ended_jobs
 from zmon.hub.ended_jobs import EndedJobs
 from zmon.steplog.files import SteadyClock
 
-
-def failed(**changes):
-    """Return the ranks of a job that rank 2 ended with an exception."""
-    changes = {"open_seconds": 1000.0, **changes}
-    return [raised(2, 2.0, **changes), *(terminated(rank, 1.0, **changes) for rank in (0, 1, 3))]
+FAILED = failed(open_seconds=1000.0)
 
 
 def another(number, ranks):
-    """Return these ranks as those of a later launch of the job."""
-    return [
-        replace(rank, run_uid=f"launch {number} of {rank.rank}", open_seconds=1000.0 - 100 * number, attempt=number)
-        for rank in ranks
-    ]
+    """Return these ranks as those of a later launch of the job, by a launcher that has restarts left."""
+    fields = {"open_seconds": 1000.0 - 100 * number, "attempt": number, "restart_count": number, "max_restarts": 20}
+    return [replace(rank, run_uid=f"launch {number} of {rank.rank}", **fields) for rank in ranks]
 
 
 async def ended(hub_client):
@@ -36,9 +30,8 @@ RECOVERED = [rank_state(rank, step=900, steps=900, step_seconds_total=18.0) for 
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_hub):
-    agent = FakeAgent(*failed())
-    hub_client = await start_hub(agent)
+async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_job):
+    agent, hub_client = await start_job(*FAILED)
     end = await poll(lambda: ended(hub_client))
     assert (end["cause"], end["ranks"], end["hosts"]) == ("rank_exited", [2], ["node-a"])
     assert "ValueError: bad batch 17" in end["summary"]
@@ -54,7 +47,7 @@ async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_hub
 
 async def test_restarted_hub_shows_an_end_from_before_the_first_start(tmp_path):
     """The boxes stay for some minutes."""
-    agent = FakeAgent(*(replace(rank, gone_seconds=500.0) for rank in failed()))
+    agent = FakeAgent(*(replace(rank, gone_seconds=500.0) for rank in FAILED))
     async with agent.serve():
         async with hub_over(tmp_path, agent) as hub_client:
             end = await poll(lambda: ended(hub_client))
@@ -64,27 +57,13 @@ async def test_restarted_hub_shows_an_end_from_before_the_first_start(tmp_path):
             assert await ended(hub_client) == end
 
 
-async def test_newer_launch_clears_the_end_with_its_first_step(start_hub):
-    agent = FakeAgent(*failed())
-    hub_client = await start_hub(agent)
-    assert await poll(lambda: ended(hub_client))
-    agent.ranks = another(1, STARTING)
-    await hub_client.passes()
-    (job,) = await hub_client.jobs()
-    assert (job["state"], job["ended"]["cause"]) == ("init", "rank_exited")
-    agent.ranks = another(1, healthy())
-    await hub_client.passes()
-    assert await ended(hub_client) is None
-
-
 @pytest.mark.parametrize(
     "ranks",
     [[finished(rank) for rank in range(4)], [terminated(rank, 9.0) for rank in range(4)]],
     ids=["clean end", "cancelled"],
 )
-async def test_hub_records_no_end_without_a_fault(start_hub, ranks):
-    agent = FakeAgent(*ranks)
-    hub_client = await start_hub(agent)
+async def test_hub_records_no_end_without_a_fault(start_job, ranks):
+    agent, hub_client = await start_job(*ranks)
     await hub_client.passes(5)
     assert await ended(hub_client) is None
     agent.ranks = ()
@@ -92,33 +71,26 @@ async def test_hub_records_no_end_without_a_fault(start_hub, ranks):
     assert await hub_client.jobs() == []
 
 
-async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
+async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_job):
     """The hub sees the ranks of the second launch before the end of the first one has settled."""
-    agent = FakeAgent(*another(0, healthy()))
-    hub_client = await start_hub(agent)
+    agent, hub_client = await start_job(*another(0, healthy()))
     await hub_client.passes()
-    agent.ranks = [*another(0, failed()), *another(1, STARTING)]
+    agent.ranks = [*another(0, FAILED), *another(1, STARTING)]
     await hub_client.passes(5)
     (snapshot_,) = hub_client.hub.snapshots
     assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
 
 
-async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_hub, tmp_path):
-    agent = FakeAgent(*failed())
-    hub_client = await start_hub(agent)
+async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_job, tmp_path):
+    agent, hub_client = await start_job(*FAILED)
     assert await poll(lambda: ended(hub_client))
-    agent.ranks = [*failed(), *another(1, RECOVERED)]
+    agent.ranks = [*FAILED, *another(1, RECOVERED)]
     await hub_client.passes()
     (folder,) = tmp_path.rglob("ended")
     changed = folder.stat().st_mtime_ns
     await hub_client.passes(5)
     assert folder.stat().st_mtime_ns == changed
     assert hub_client.hub.snapshots[0].earlier_ends == ()
-
-
-def launch(number, ranks):
-    """Return these ranks as those of a launch of a launcher that has restarts left."""
-    return [replace(rank, max_restarts=20, restart_count=number) for rank in another(number, ranks)]
 
 
 @pytest.mark.usefixtures("resolves_soon")
@@ -129,7 +101,7 @@ async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
         """Fail these launches one after the other; return the findings that were open meanwhile."""
         active = []
         for number in numbers:
-            for ranks in (launch(number, failed()), launch(number + 1, STARTING)):
+            for ranks in (another(number, FAILED), another(number + 1, STARTING)):
                 agent.ranks = ranks
                 await hub_client.passes(4)
                 active += [(f["cause"], f["severity"], f["id"]) for f in await hub_client.findings()]
@@ -142,16 +114,13 @@ async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
             looping = await play(hub_client, 2, 3)
             assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
             assert len({id_ for _, _, id_ in looping}) == 1
-            agent.ranks = launch(5, RECOVERED)
+            agent.ranks = another(5, RECOVERED)
             assert await poll(hub_client.no_findings)
             assert await ended(hub_client) is None
 
 
-# -- the store ---------------------------------------------------------------------------------------------
-
-
 def record_end(store, job_id, time=NOW):
-    ranks = [replace(rank, job_id=job_id) for rank in failed()]
+    ranks = [replace(rank, job_id=job_id) for rank in FAILED]
     fault = finding(job_id=job_id, cause="rank_exited")
     store.update(snapshot(*ranks, time=time), fault, fault, lambda: replace(VIEW, job_id=job_id))
 
@@ -160,10 +129,10 @@ def test_launch_after_the_clock_was_set_back_is_judged(tmp_path):
     store = EndedJobs(tmp_path / "ended")
     record_end(store, JOB)
     store.move_times(-3600.0)
-    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*another(1, failed())))
+    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*another(1, FAILED)))
     assert end.ended == pytest.approx(NOW - 3600.0, abs=10.0)
     assert store.ended(JOB, NOW - 3600.0).time == pytest.approx(NOW - 3600.0, abs=10.0)
-    later = replace(snapshot(*another(1, failed())), time=NOW - 3500.0)
+    later = replace(snapshot(*another(1, FAILED)), time=NOW - 3500.0)
     assert not store.is_judged(later)
 
 

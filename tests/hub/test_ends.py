@@ -5,8 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from tests.build import JOB, NOW, finished, raised, rank_state, snapshot, step_record, terminated
-from tests.hub.fakes import FakeAgent, healthy, hub_over, poll
+from tests.build import JOB, NOW, finished, rank_state, snapshot, step_record, terminated
+from tests.hub.fakes import FakeAgent, failed, healthy, hub_over, poll
 from zmon.hub import ends as ends_module
 from zmon.hub.ends import FILE, MAX_AGE_SECONDS, Ends
 from zmon.job.outcome import ended_launch
@@ -23,7 +23,7 @@ def launch(ranks, attempt=0, began=1000.0, **changes):
 
 FINISHED = [finished(rank, 9.0) for rank in range(4)]
 CANCELLED = [terminated(rank, 9.0) for rank in range(4)]
-FAILED = [raised(2, 9.5), *(terminated(rank, 9.0) for rank in (0, 1, 3))]
+FAILED = failed(10.0)
 
 
 async def ends(hub_client, query=""):
@@ -31,9 +31,8 @@ async def ends(hub_client, query=""):
 
 
 @pytest.mark.parametrize(("ranks", "outcome"), [(FINISHED, "done"), (CANCELLED, "cancelled"), (FAILED, "failed")])
-async def test_each_launch_that_ends_is_recorded_once(start_hub, ranks, outcome):
-    agent = FakeAgent(*launch(healthy()))
-    hub_client = await start_hub(agent)
+async def test_each_launch_that_ends_is_recorded_once(start_job, ranks, outcome):
+    agent, hub_client = await start_job(*launch(healthy()))
     await hub_client.passes()
     assert await ends(hub_client) == []
     agent.ranks = launch(ranks)
@@ -45,17 +44,6 @@ async def test_each_launch_that_ends_is_recorded_once(start_hub, ranks, outcome)
     agent.ranks = ()
     await hub_client.passes()
     assert await ends(hub_client) == [end]
-
-
-async def test_failure_has_the_next_step_of_its_finding(start_hub):
-    hub_client = await start_hub(FakeAgent(*launch(FAILED)))
-    (end,) = await poll(lambda: ends(hub_client))
-    (finding,) = await hub_client.findings()
-    assert (end["cause"], end["ranks"], end["culprit_hosts"]) == ("rank_exited", [2], ["node-a"])
-    assert (end["finding"], end["runbook"]) == (finding["id"], finding["runbook"])
-    assert (end["failure"], end["clue"]) == ("code_error", "ValueError: bad batch 17")
-    assert end["next_step"] == "Read the innermost frame of the job's code."
-    assert "ValueError: bad batch 17" in end["summary"]
 
 
 async def test_restarted_hub_records_no_end_again(tmp_path):
@@ -75,9 +63,8 @@ async def test_end_while_the_hub_was_down_is_marked_late(start_hub):
     assert msgspec.convert(end, EndedLaunch).is_late
 
 
-async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_hub):
-    agent = FakeAgent(*launch(FAILED, max_restarts=3))
-    hub_client = await start_hub(agent)
+async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_job):
+    agent, hub_client = await start_job(*launch(FAILED, max_restarts=3))
     assert await poll(lambda: ends(hub_client))
     resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
     agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
@@ -94,10 +81,9 @@ async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_hub):
     assert first["restart"] == {**end["restart"], "first_step": newest["first_step"]}
 
 
-async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_hub):
+async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_job):
     """The hub reports the fault of the first one, and sees the second one before the end of the first has settled."""
-    agent = FakeAgent(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
-    hub_client = await start_hub(agent)
+    agent, hub_client = await start_job(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
     (finding,) = await poll(hub_client.findings)
     assert await ends(hub_client) == []
     agent.ranks = [*launch(FAILED), *launch(healthy(), 1, 2.0)]

@@ -18,9 +18,8 @@ from zmon.schema.plan import Plan
 COUNT = f"{STEP_HISTOGRAM}_count"
 
 
-async def test_time_of_each_step_is_in_the_account_once(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+async def test_time_of_each_step_is_in_the_account_once(start_job):
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes(1)
     agent.records = step_records(1, 50)
     await hub_client.passes()
@@ -34,24 +33,12 @@ async def test_time_of_each_step_is_in_the_account_once(start_hub):
     assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
 
 
-async def test_hub_asks_only_for_steps_since_its_start(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+async def test_hub_asks_only_for_steps_since_its_start(start_job):
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes(4)
     queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
     queries = [query.partition("&known=")[0] for query in queries[:4]]
     assert queries == ["about=8", "since=1&about=8", "since=2&about=8", "since=3&about=8"]
-
-
-async def test_restarted_job_goes_on_with_its_account(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
-    agent.records = step_records(1, 50)
-    await hub_client.passes()
-    agent.ranks = [rank_state(r, attempt=1, run_uid=f"again-{r}", start=1.9e9) for r in range(4)]
-    agent.records = step_records(41, 45, uid="again-{}")
-    await hub_client.passes()
-    assert await hub_client.metric(COUNT) == [55.0]
 
 
 async def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(start_hub):
@@ -67,14 +54,12 @@ async def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(start
     assert await hub_client.metric(COUNT) in ([50.0], [])
 
 
-async def test_finished_job_that_runs_again_has_a_new_account(start_hub):
+async def test_finished_job_that_runs_again_has_a_new_account(start_job):
     done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
-    agent = FakeAgent(*done)
-    hub_client = await start_hub(agent)
+    agent, hub_client = await start_job(*done)
     await hub_client.passes()
-    again = [
-        rank_state(r, run_uid=f"again-{r}", attempt=1, start=1.9e9, between_seconds={"init": 2.0}) for r in range(4)
-    ]
+    fields = {"attempt": 1, "start": 1.9e9, "between_seconds": {"init": 2.0}}
+    again = [rank_state(rank, run_uid=f"again-{rank}", **fields) for rank in range(4)]
     agent.ranks = again[:1]
     await hub_client.passes()
     agent.ranks = again
@@ -83,17 +68,9 @@ async def test_finished_job_that_runs_again_has_a_new_account(start_hub):
     assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
 
 
-async def test_report_that_is_not_a_number_is_null(start_hub):
-    agent = FakeAgent(*(replace(rank, report={"loss": float("nan")}) for rank in healthy()))
-    hub_client = await start_hub(agent)
-    await hub_client.passes(1)
-    assert (await hub_client.jobs())[0]["report"] == {"loss": None}
-
-
-async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_hub):
+async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_job):
     """Both have the same job id and attempt, but the boxes of the first launch are not part of the second."""
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes(1)
     agent.records = step_records(1, 50)
     await hub_client.passes()
@@ -106,7 +83,7 @@ async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_hub):
 
 
 async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch):
-    agent = FakeAgent(*frozen(), *(rank_state(r, job_id="odd", run_uid=f"odd-{r}") for r in range(4)))
+    odd = [rank_state(rank, job_id="odd", run_uid=f"odd-{rank}") for rank in range(4)]
     add = JobState.add
 
     def failing(state, snapshot, *rest):
@@ -115,15 +92,13 @@ async def test_error_on_a_job_does_not_affect_other_jobs(start_hub, monkeypatch)
         return add(state, snapshot, *rest)
 
     monkeypatch.setattr(JobState, "add", failing)
-    hub_client = await start_hub(agent)
+    hub_client = await start_hub(FakeAgent(*frozen(), *odd))
     await hub_client.passes()
     assert [f["job_id"] for f in await hub_client.findings()] == [JOB]
     assert await hub_client.health("failed") == {"history": "RuntimeError: what is this?"}
 
 
 async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeypatch):
-    agent = FakeAgent(*healthy())
-
     def detect(self, snapshot):
         raise ZeroDivisionError("division by zero")
 
@@ -131,7 +106,7 @@ async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeyp
         detectors = (await hub_client.get("/api/v1/detectors"))["detectors"]
         return {detector["name"]: detector["failed"] for detector in detectors}["coverage"]
 
-    hub_client = await start_hub(agent)
+    hub_client = await start_hub(FakeAgent(*healthy()))
     with monkeypatch.context() as patch:
         patch.setattr(Coverage, "detect", detect)
         await hub_client.passes()
@@ -140,23 +115,9 @@ async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeyp
     assert await failed(hub_client) is None
 
 
-async def test_ranks_have_the_times_of_their_last_step(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
-    await hub_client.passes(1)
-    agent.records = step_records(1, 5)
-    await hub_client.passes()
-    rows = (await hub_client.get(f"/api/v1/jobs/{JOB}/ranks"))["ranks"]
-    assert [(row["rank"], row["watched"], row["self_seconds"], row["exposed_seconds"]) for row in rows] == [
-        (rank, True, 0.01, 0.01) for rank in range(4)
-    ]
-    await hub_client.get("/api/v1/jobs/nothing/ranks", status=404)
-
-
-async def test_steps_are_requested_no_more_often_during_a_stall(start_hub):
+async def test_steps_are_requested_no_more_often_during_a_stall(start_job):
     """More requests would split the same seconds into more records, and the stored steps would span too little."""
-    agent = FakeAgent(*frozen())
-    hub_client = await start_hub(agent, interval_seconds=30.0)
+    agent, hub_client = await start_job(*frozen(), interval_seconds=30.0)
     await hub_client.passes(6)
     queries = [path for path in agent.requests if "snapshot" in path]
     assert len([path for path in queries if "since" in path]) < len(queries) / 2
@@ -174,8 +135,8 @@ def test_addresses_of_a_host_stay_known_while_its_agent_is_silent():
 
 
 async def test_planned_steps_reach_the_view_and_the_metrics(start_hub):
-    agent = FakeAgent(*healthy())
-    agent.plans, agent.plans_version = {"uid-0": Plan((), (), (), (), (), (), (), {}, steps=400)}, "first"
+    plans = {"uid-0": Plan((), (), (), (), (), (), (), {}, steps=400)}
+    agent = FakeAgent(*healthy(), plans=plans, plans_version="first")
     hub_client = await start_hub(agent)
     await hub_client.passes()
     (job,) = await hub_client.jobs()
@@ -216,11 +177,8 @@ def test_rank_that_ended_with_a_collective_in_flight_had_waited():
     """Ranks 0 and 1 end; only rank 1 has a collective in flight. Rank 2 has one too, and lives."""
     before = [inside(r, sequence=301, sequences={"0": 301}) for r in (0, 1, 2)]
     in_flight = replace(WAITS, num_pending=1)
-    records = (WAITS, in_flight, in_flight)
     state = JobState(set(), 3, Account(JOB))
-    state.flights = {
-        rank.rank: StandingObservation.of(rank, record) for rank, record in zip(before, records, strict=True)
-    }
+    state.flights = {r: StandingObservation.of(before[r], in_flight if r else WAITS) for r in range(3)}
     assert state.add(snapshot(*before), []).waiters == frozenset()
     after = [*(replace(r, alive=False, gone_seconds=1.0) for r in before[:2]), before[2]]
     assert state.add(snapshot(*after), []).waiters == {1}

@@ -6,17 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tests.build import NOW, evidence, finding, opened_id
-from tests.hub.journals import resolve
+from tests.hub.journals import open_and_resolve, resolve
+from zmon.hub import journal as journal_module
 from zmon.hub.journal import RESOLVE_AFTER_SECONDS, Journal
 
 STACKS = {"2": {"stack": "File train.py"}}
 UNKNOWN = finding(cause="unknown", severity="warning", ranks=(), hosts=(), summary="nothing moves")
-
-
-def test_finding_opens_only_once(journal):
-    assert journal.open_or_update(finding(), NOW)
-    assert not journal.open_or_update(finding(), NOW + 1)
-    assert [f.id for f in journal.active()] == [opened_id()]
 
 
 def test_update_changes_all_but_id_onset_and_labels(journal):
@@ -56,12 +51,6 @@ def test_later_reports_change_an_active_finding(journal, reports, expected):
     assert {name: getattr(current, name) for name in expected} == expected
     assert journal.published()[0].severity == current.severity
     assert journal.published()[0].cause == finding(**reports[0]).cause
-
-
-def test_jobs_and_detectors_have_a_finding_each(journal):
-    for number, changes in enumerate(({}, {"detector": "coverage"}, {"job_id": "other"})):
-        assert journal.open_or_update(finding(id=f"f{number}", **changes), NOW)
-    assert len(journal.active()) == 3
 
 
 def test_finding_resolves_two_seconds_after_its_last_report(journal):
@@ -104,20 +93,6 @@ def test_time_to_resolve_restarts_after_an_undecided_pass(journal):
     assert journal.active() == []
 
 
-def test_fault_after_a_resolved_finding_is_a_new_finding(journal):
-    journal.open_or_update(finding(), NOW)
-    resolve(journal, NOW + 5)
-    assert journal.open_or_update(finding(id="f2"), NOW + 10)
-    assert [f.id for f in journal.active()] == [opened_id("f2", NOW + 10)]
-    assert len(journal.all()) == 2
-
-
-def test_findings_are_listed_newest_first(journal):
-    for number in range(3):
-        journal.open_or_update(finding(id=f"f{number}", job_id=f"job-{number}", detected=NOW + number), NOW)
-    assert [f.id for f in journal.all()] == [opened_id(name) for name in ("f2", "f1", "f0")]
-
-
 def test_attached_evidence_stays_after_an_update(journal):
     journal.open_or_update(finding(), NOW)
     journal.attach(opened_id(), evidence(stacks=STACKS))
@@ -136,14 +111,6 @@ def test_restarted_journal_has_each_finding_once(journal, journal_path):
     assert restarted.active()[0] == journal.active()[0]
     assert not restarted.open_or_update(finding(id="f2"), NOW + 60)
     assert [f.id for f in restarted.active()] == [opened_id()]
-
-
-def test_resolved_finding_stays_resolved_after_a_restart(journal, journal_path):
-    journal.open_or_update(finding(), NOW)
-    resolve(journal, NOW + 5)
-    restarted = Journal(journal_path)
-    assert restarted.active() == []
-    assert restarted.all()[0].resolved == NOW + 7
 
 
 def test_finding_does_not_resolve_in_the_first_pass_after_a_restart(journal, journal_path):
@@ -202,3 +169,32 @@ def test_recurring_fault_is_a_new_finding(journal):
         resolve(journal, NOW, detector="hardware")
     ids = [opened_id("a", NOW + seconds) for seconds in range(3)]  # the clock may stand still, or be set back
     assert {(f.id, f.onset) for f in journal.all()} == {(ids[0], NOW), (ids[1], NOW + 100), (ids[2], NOW + 200)}
+
+
+# -- ids ---------------------------------------------------------------------------------------------------
+
+
+def test_id_of_a_finding_that_was_forgotten_is_not_used_again(journal_path, monkeypatch):
+    """Its incident is on disk for longer, and links lead to it."""
+    monkeypatch.setattr(journal_module, "MAX_RESOLVED", 2)
+    ids = set()
+    for time in (NOW, NOW - 1000, NOW + 1000):
+        journal = Journal(journal_path)
+        journal.open_or_update(finding(id="a"), time)
+        ids |= {f.id for f in journal.active()}
+        resolve(journal, time + 5)
+        open_and_resolve(journal, 3, time + 10)
+        assert not any(f.id.startswith("a-") for f in Journal(journal_path).all())
+    assert len(ids) == 3
+
+
+@pytest.mark.parametrize("earlier", ["a", "a-2"])
+def test_ids_of_another_version_are_read(journal, journal_path, earlier):
+    journal.open_or_update(finding(id="a"), NOW)
+    journal_path.write_text(journal_path.read_text().replace(opened_id("a"), earlier))
+    restarted = Journal(journal_path)
+    assert not restarted.open_or_update(finding(id="a"), NOW + 1, separate=True)
+    assert [f.id for f in restarted.active()] == [earlier]
+    resolve(restarted, NOW + 5)
+    assert restarted.open_or_update(finding(id="a"), NOW + 99, separate=True)
+    assert [f.id for f in restarted.all()] == [earlier, opened_id("a", NOW + 99)]

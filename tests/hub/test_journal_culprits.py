@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from tests.build import NOW, finding, opened_id, rank_state, words
 from zmon.detectors.new_finding import rank_row
-from zmon.hub.culprit_hold import HOLD_SECONDS
 from zmon.hub.journal import Journal
 from zmon.job.merging import joined
 from zmon.schema.evidence import Evidence
@@ -34,16 +33,6 @@ def test_flickering_culprits_write_no_line(journal, journal_path):
     assert num_lines(journal_path) == 1
 
 
-def test_new_culprits_are_published_after_some_seconds(journal, journal_path):
-    journal.open_or_update(finding_of(2), NOW)
-    for seconds in (1, 2, HOLD_SECONDS + 0.9):
-        journal.open_or_update(finding_of(3, summary="rank 3"), NOW + seconds)
-        assert (journal.active()[0].ranks, journal.active()[0].summary) == ((2,), finding_of(2).summary)
-    journal.open_or_update(finding_of(3, summary="rank 3"), NOW + 1 + HOLD_SECONDS)
-    assert (journal.active()[0].ranks, journal.active()[0].summary) == ((3,), "rank 3")
-    assert num_lines(journal_path) == 2
-
-
 def pair(*hosts, cause="connection_lost", summary="between rank 0 and rank 5"):
     """Return a finding about the network between hosts."""
     return finding(cause=cause, ranks=(), hosts=hosts, summary=summary)
@@ -51,34 +40,27 @@ def pair(*hosts, cause="connection_lost", summary="between rank 0 and rank 5"):
 
 PAIR, NO_PAIR = pair("node-0", "node-2"), pair(summary="not known between which ranks")
 CUT, OTHER_CUT = (pair(host, cause="network_stall") for host in ("node-0", "node-1"))
-
-
-PASSES = {
+NOBODY, RANK_2, RANK_3 = finding_of(cause="unknown"), finding_of(2), finding_of(3)
+WARNING, CRITICAL = finding_of(2, severity="warning"), finding_of(3, severity="critical")
+INPUT_STALL, EXITED = finding_of(2, cause="input_stall"), finding_of(2, cause="rank_exited")
+PASSES = {  # the reports with their times in seconds, and the report whose culprits are published
     # The samples that prove a lost connection are kept for a minute.
-    "hosts of a lost connection stay once the samples that proved them are gone": (
-        [(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))],
-        PAIR,
-    ),
+    "hosts of a lost connection stay once the samples that proved them are gone":
+        ([(0, PAIR), *((seconds, NO_PAIR) for seconds in range(60, 80))], PAIR),
     "other hosts are not published at once": ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT)], CUT),
-    "ranks are not published at once when a link heals": ([(0, CUT), (1, finding_of(2)), (2, finding_of(2))], CUT),
-    "other hosts are published after some seconds": (
-        [(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (1 + HOLD_SECONDS, OTHER_CUT)],
-        OTHER_CUT,
-    ),
-    "hold time restarts after a gap": (
-        [(0, finding_of(2)), *((seconds, finding_of(3)) for seconds in (1, 101, 102))],
-        finding_of(2),
-    ),
-    "exit of a rank that hung is published at once": (
-        [(0, finding_of(2)), (1, finding_of(2, cause="rank_exited"))],
-        finding_of(2, cause="rank_exited"),
-    ),
-    "first culprits are published at once": ([(0, finding_of(cause="unknown")), (1, finding_of(2))], finding_of(2)),
-    "higher severity is published at once": (
-        [(0, finding_of(2, severity="warning")), (1, finding_of(3, severity="critical"))],
-        finding_of(3, severity="critical"),
-    ),
-}
+    "other ranks are not published at once": ([(0, RANK_2), (1, RANK_3), (2, RANK_3), (3.9, RANK_3)], RANK_2),
+    "ranks are not published at once when a link heals": ([(0, CUT), (1, RANK_2), (2, RANK_2)], CUT),
+    "other hosts are published after 3 s": ([(0, CUT), (1, OTHER_CUT), (2, OTHER_CUT), (4, OTHER_CUT)], OTHER_CUT),
+    "other ranks are published after 3 s": ([(0, RANK_2), (1, RANK_3), (2, RANK_3), (4, RANK_3)], RANK_3),
+    "hold time restarts after a gap": ([(0, RANK_2), (1, RANK_3), (101, RANK_3), (102, RANK_3)], RANK_2),
+    # A rank whose hang has ended loads its next batch before the step is over.
+    "kind of a hang stays while its rank goes through other phases":
+        ([(0, RANK_2), (1, INPUT_STALL), (2, RANK_2), (3, INPUT_STALL), (5, INPUT_STALL)], RANK_2),
+    "other kind of a hang is published after 3 s": ([(0, RANK_2), (3, INPUT_STALL), (6, INPUT_STALL)], INPUT_STALL),
+    "exit of a rank that hung is published at once": ([(0, RANK_2), (1, EXITED)], EXITED),
+    "first culprits are published at once": ([(0, NOBODY), (1, RANK_2)], RANK_2),
+    "higher severity is published at once": ([(0, WARNING), (1, CRITICAL)], CRITICAL),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("reports", "published"), PASSES.values(), ids=PASSES)
@@ -91,37 +73,26 @@ def test_culprits_are_those_of_a_report_that_counts(journal, reports, published)
     )  # fmt: skip
 
 
-def test_kind_of_a_hang_stays_while_its_rank_goes_through_other_phases_after_it(journal):
-    """A rank whose hang has ended loads its next batch before the step is over."""
-    journal.open_or_update(finding_of(2, cause="compute_hang"), NOW)
-    for seconds, cause in ((1, "input_stall"), (2, "compute_hang"), (3, "input_stall"), (5, "input_stall")):
-        journal.open_or_update(finding_of(2, cause=cause), NOW + seconds)
-        assert journal.active()[0].cause == "compute_hang"
-    journal.open_or_update(finding_of(2, cause="input_stall"), NOW + 3 + HOLD_SECONDS)
-    assert journal.active()[0].cause == "input_stall"
-
-
 # -- victims -----------------------------------------------------------------------------------------------
 
 
-def row(rank, pid, op="all_reduce"):
+def row(rank, pid, op="all_reduce", **changes):
     """Return the row of a rank in the evidence; it waits in `op`."""
-    return msgspec.structs.replace(rank_row(rank_state(rank, pid=pid)), op=op)
+    return msgspec.structs.replace(rank_row(rank_state(rank, pid=pid)), op=op, **changes)
 
 
-def all_rows():
-    return row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)
+ROWS = row(0, 10), row(1, 11), row(2, 12, None), row(3, 13, None)
 
 
 def hang(**changes):
     """Return the finding that rank 2 computes for ever and the others wait for it."""
     flights = {"3": FlightRow(pending=(), num_pending=1), "1": FlightRow(error="its agent is silent")}
-    return finding_of(2, evidence=Evidence(ranks=all_rows(), in_flight=flights), **changes)
+    return finding_of(2, evidence=Evidence(ranks=ROWS, in_flight=flights), **changes)
 
 
 def exited(*ranks, pids=(10, 11, 12, 13), status=None, **changes):
     """Return the finding that these ranks exited; its rows are those of the hang."""
-    rows = [row(rank, pid, None if rank >= 2 else "all_reduce") for rank, pid in enumerate(pids)]
+    rows = [msgspec.structs.replace(row_, pid=pid) for row_, pid in zip(ROWS, pids, strict=True)]
     for rank in ranks:
         rows[rank] = msgspec.structs.replace(rows[rank], alive=False, exit_status=status)
     changes = {"summary": "rank 0 exited: signal SIGABRT", **changes}
@@ -135,12 +106,15 @@ def after_exits(journal, current):
     return journal.active()[0]
 
 
+VICTIM_0 = "; victims: rank 0 exited: signal SIGABRT"
+
+
 @pytest.mark.parametrize("victims", [(0,), (0, 1, 3)])
 def test_victims_that_a_watchdog_aborts_do_not_replace_the_culprit(journal, journal_path, victims):
     journal.open_or_update(hang(severity="warning", summary="rank 2 hangs"), NOW)
     current = after_exits(journal, exited(*victims))
     assert (current.cause, current.ranks, current.severity) == ("compute_hang", (2,), "critical")
-    assert current.summary == "rank 2 hangs; victims: rank 0 exited: signal SIGABRT"
+    assert current.summary == f"rank 2 hangs{VICTIM_0}"
     assert (num_lines(journal_path), Journal(journal_path).active()[0].summary) == (2, current.summary)
 
 
@@ -170,45 +144,39 @@ def patient(published):
     return replace(published, **OUTLOOK, evidence=msgspec.structs.replace(published.evidence, silence=SILENCE))
 
 
-def test_victims_leave_no_time_at_which_the_finding_becomes_critical(journal):
-    """Their report has made it critical."""
-    journal.open_or_update(patient(hang()), NOW)
-    current = after_exits(journal, exited(0, severity="critical"))
-    assert (current.severity, current.summary) == (
-        "critical", "rank 2 hangs; victims: rank 0 exited: signal SIGABRT",
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "victims"),
     [
-        (patient(finding_of(2)), finding_of(severity="critical", summary="somebody hangs")),
+        pytest.param(patient(hang()), exited(0, severity="critical"), VICTIM_0, id="report of victims"),
+        pytest.param(patient(finding_of(2)), finding_of(severity="critical"), "", id="critical report of no culprit"),
         # The silence is critical; a rank that changed its phase starts the time again.
-        (finding_of(2, severity="critical", summary="rank 2 hangs"), patient(finding_of(2))),
+        pytest.param(finding_of(2, severity="critical", summary="rank 2 hangs"), patient(finding_of(2)), "",
+                     id="later warning"),
     ],
-    ids=["critical report without culprits", "later warning"],
-)
-def test_critical_finding_has_no_time_at_which_it_becomes_critical(journal, first, second):
+)  # fmt: skip
+def test_critical_finding_has_no_time_at_which_it_becomes_critical(journal, first, second, victims):
     journal.open_or_update(first, NOW)
     journal.open_or_update(second, NOW + 1)
     (current,) = journal.active()
-    assert (current.ranks, current.severity, current.summary) == ((2,), "critical", "rank 2 hangs")
+    assert (current.ranks, current.severity, current.summary) == ((2,), "critical", f"rank 2 hangs{victims}")
+
+
+NOBODY_WAITS = finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None))))
 
 
 @pytest.mark.parametrize(
-    ("who", "pids"),
-    [((2,), (10, 11, 12, 13)), ((0, 2), (10, 11, 12, 13)), ((0,), (90, 11, 12, 13))],
-    ids=["the culprit itself", "with the culprit", "another launch of it"],
+    ("hang", "exits"),
+    [
+        pytest.param(hang(), exited(2), id="the culprit itself"),
+        pytest.param(hang(), exited(0, 2), id="with the culprit"),
+        pytest.param(hang(), exited(0, pids=(90, 11, 12, 13)), id="another launch of it"),
+        pytest.param(NOBODY_WAITS, exited(0), id="a rank that had not waited"),
+    ],
 )
-def test_rank_that_exits_by_itself_is_the_culprit(journal, who, pids):
-    journal.open_or_update(hang(), NOW)
-    current = after_exits(journal, exited(*who, pids=pids))
-    assert (current.cause, current.ranks) == ("rank_exited", who)
-
-
-def test_rank_that_exits_without_having_waited_is_the_culprit(journal):
-    journal.open_or_update(finding_of(2, evidence=Evidence(ranks=(row(0, 10, None), row(2, 12, None)))), NOW)
-    assert after_exits(journal, exited(0)).cause == "rank_exited"
+def test_rank_that_exits_by_itself_is_the_culprit(journal, hang, exits):
+    journal.open_or_update(hang, NOW)
+    current = after_exits(journal, exits)
+    assert (current.cause, current.ranks) == ("rank_exited", exits.ranks)
 
 
 # -- faults that overlap -----------------------------------------------------------------------------------
@@ -247,7 +215,7 @@ def test_culprit_whose_process_the_launcher_ended_stays_named(journal):
     assert journal.active()[0].ranks == (2, 0)
 
 
-RANK_0_STOPPED = (msgspec.structs.replace(all_rows()[0], process_state="T"), *all_rows()[1:])
+RANK_0_STOPPED = (row(0, 10, process_state="T"), *ROWS[1:])
 OWN_FAULTS = {
     "ended by a signal": exited(0, onset=NOW + 60, summary="rank 0 exited: signal SIGKILL", status="signal SIGKILL"),
     "stopped": finding_of(0, cause="rank_frozen", onset=NOW + 60, evidence=Evidence(ranks=RANK_0_STOPPED)),

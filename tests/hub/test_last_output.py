@@ -2,12 +2,12 @@
 
 from dataclasses import replace
 
-from tests.build import finished, raised, snapshot, terminated
-from tests.hub.fakes import FakeAgent, healthy, poll
+from tests.build import finished, snapshot
+from tests.hub.fakes import FakeAgent, failed, healthy, poll
 from zmon.hub import last_output
 from zmon.hub.last_output import _first_to_end
 
-FAILED = [raised(2, 2.0), *(terminated(rank, 1.0) for rank in (0, 1, 3))]
+FAILED = failed()
 
 
 def lines(hub_client):
@@ -16,8 +16,7 @@ def lines(hub_client):
 
 
 async def test_ranks_that_ended_first_are_asked_once(start_hub):
-    agent = FakeAgent(*FAILED)
-    agent.stderr_tail = "first line\nbad batch 17"
+    agent = FakeAgent(*FAILED, stderr_tail="first line\nbad batch 17")
     hub_client = await start_hub(agent)
     assert await poll(lambda: lines(hub_client)) == ("first line", "bad batch 17")
     await hub_client.passes(5)
@@ -26,9 +25,8 @@ async def test_ranks_that_ended_first_are_asked_once(start_hub):
     assert 2 in ranks
 
 
-async def test_no_line_is_known_while_the_launch_lives(start_hub):
-    agent = FakeAgent(*healthy())
-    hub_client = await start_hub(agent)
+async def test_no_line_is_known_while_the_launch_lives(start_job):
+    agent, hub_client = await start_job(*healthy())
     await hub_client.passes(3)
     assert lines(hub_client) == ()
     assert agent.looks() == []
@@ -38,11 +36,10 @@ def test_ranks_that_finished_are_not_asked():
     assert _first_to_end(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []
 
 
-async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_hub, monkeypatch):
+async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_job, monkeypatch):
     monkeypatch.setattr(last_output, "_MAX_LAUNCHES", 1)
     ranks = [replace(rank, job_id=f"job-{n}", run_uid=f"{n} {rank.rank}") for n in range(3) for rank in FAILED]
-    agent = FakeAgent(*ranks)
-    hub_client = await start_hub(agent)
+    agent, hub_client = await start_job(*ranks)
     assert await poll(lambda: len(agent.looks()) >= 6)  # two ranks of each launch
     await hub_client.passes(5)
     assert len(agent.looks()) == 6

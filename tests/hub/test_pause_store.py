@@ -1,6 +1,5 @@
 """Tests of the pauses on disk: they survive a restart, stay few, and expire after a day."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -20,18 +19,6 @@ def test_longest_pause_number_and_last_time_are_recorded_by_place(tmp_path: Path
     assert store.pauses("ranker", NOW + 10) == (
         HealedPause(LOADING, 6.2, 2, NOW + 5.0), HealedPause(SAVING, 3.0, 1, NOW + 3.0),
     )  # fmt: skip
-
-
-def test_pauses_survive_a_restart_of_the_hub(tmp_path: Path) -> None:
-    PauseStore(tmp_path / "pauses").record("ranker", [LOADING], 6.2, NOW)
-    assert PauseStore(tmp_path / "pauses").pauses("ranker", NOW + 1) == (HealedPause(LOADING, 6.2, 1, NOW),)
-    assert json.loads((tmp_path / "pauses/ranker.json").read_text())["schema"] == 1
-
-
-def test_jobs_of_another_name_have_pauses_of_their_own(tmp_path: Path) -> None:
-    store = PauseStore(tmp_path)
-    store.record("ranker", [LOADING], 6.2, NOW)
-    assert store.pauses("other", NOW) == ()
 
 
 def test_pauses_and_their_file_expire_after_a_day(tmp_path: Path) -> None:

@@ -19,8 +19,7 @@ def stall(seconds):
 
 
 async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(start_hub):
-    agent = FakeAgent(*stall(11.0))
-    agent.stack, agent.work = STACK, IDLE
+    agent = FakeAgent(*stall(11.0), stack=STACK, work=IDLE)
     hub_client = await start_hub(agent)
     (finding,) = await poll(hub_client.findings)
     assert (finding["cause"], finding["severity"], finding["ranks"]) == ("compute_hang", "warning", [2])
@@ -28,16 +27,14 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
     assert set(agent.looks()) == {2, 0}  # rank 0 is one of those that wait for it
 
 
-async def test_rank_of_which_nothing_is_known_is_not_reported(start_hub):
-    agent = FakeAgent(*stall(11.0))
-    hub_client = await start_hub(agent)
+async def test_rank_of_which_nothing_is_known_is_not_reported(start_job):
+    agent, hub_client = await start_job(*stall(11.0))
     assert await poll(lambda: len(agent.looks()) > 2)
     assert not await hub_client.findings()
 
 
 async def test_looks_end_when_the_job_goes_on(start_hub):
-    agent = FakeAgent(*stall(11.0))
-    agent.stack, agent.work = STACK, IDLE
+    agent = FakeAgent(*stall(11.0), stack=STACK, work=IDLE)
     hub_client = await start_hub(agent)
     assert await poll(hub_client.findings)
     agent.ranks = healthy()
@@ -48,19 +45,13 @@ async def test_looks_end_when_the_job_goes_on(start_hub):
     assert len(agent.looks()) == before
 
 
-async def test_ranks_of_two_agents_with_one_host_name_are_looked_at_by_their_own(start_hub):
-    first, second = (FakeAgent(*(r for r in stall(11.0) if r.rank in ranks)) for ranks in ((0, 2), (1, 3)))
-    for agent in (first, second):
-        agent.stack, agent.work = STACK, IDLE
-    hub_client = await start_hub(first, second)
-    assert await poll(hub_client.findings)
-    assert (set(first.looks()), second.looks()) == ({2, 0}, [])
-
-
 def between_steps(seconds):
     """Return ranks past their lease that wait for rank 2, which is between two steps."""
     times = {"step_seconds": seconds, "state_seconds": seconds, "lease_seconds": 1.5, "overdue_seconds": seconds - 1.5}
     return [rank_state(2, phase="other", **times), *(waiting(rank, phase="other", **times) for rank in (0, 1, 3))]
+
+
+OUTSIDE_LOOPS = {"stack": STACK, "work": {**IDLE, "waits": [""]}, "outside_loops": True}  # the answers of the agent
 
 
 def outside_loops(hub_client):
@@ -69,8 +60,7 @@ def outside_loops(hub_client):
 
 
 async def test_job_whose_ranks_have_left_their_loops_is_not_reported(start_hub):
-    agent = FakeAgent(*between_steps(2.0))
-    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    agent = FakeAgent(*between_steps(2.0), **OUTSIDE_LOOPS)
     hub_client = await start_hub(agent)
     assert await poll(lambda: outside_loops(hub_client) == {0, 2})
     agent.ranks = between_steps(40.0)
@@ -82,8 +72,7 @@ async def test_job_whose_ranks_have_left_their_loops_is_not_reported(start_hub):
 
 
 async def test_rank_that_ends_a_step_is_in_its_loop_again(start_hub):
-    agent = FakeAgent(*between_steps(2.0))
-    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    agent = FakeAgent(*between_steps(2.0), **OUTSIDE_LOOPS)
     hub_client = await start_hub(agent)
     assert await poll(lambda: outside_loops(hub_client))
     agent.outside_loops = None
@@ -93,8 +82,7 @@ async def test_rank_that_ends_a_step_is_in_its_loop_again(start_hub):
 
 
 async def test_new_hub_reports_no_job_that_has_left_its_loops_long_ago(start_hub):
-    agent = FakeAgent(*between_steps(40.0))
-    agent.stack, agent.work, agent.outside_loops = STACK, {**IDLE, "waits": [""]}, True
+    agent = FakeAgent(*between_steps(40.0), **OUTSIDE_LOOPS)
     hub_client = await start_hub(agent)
     findings = []
 

@@ -1,7 +1,4 @@
-"""Tests of the open findings of a suppressed detector.
-
-A stall keeps them open. They resolve if another finding explains them.
-"""
+"""Tests of the open findings of a suppressed detector: a stall keeps them open, an explanation resolves them."""
 
 from dataclasses import dataclass, field
 
@@ -66,12 +63,6 @@ def test_open_finding_stays_during_and_after_a_stall(active, scripted, name):
     assert active() == {name, "stall"}
     scripted["stall"].findings = ()
     assert active() == {name}
-
-
-def test_straggler_does_not_open_during_a_stall(active, scripted):
-    scripted["stall"].report("critical")
-    scripted["straggler"].report()
-    assert active() == {"stall"}
 
 
 def test_open_slowdown_resolves_when_a_straggler_is_reported(active, scripted):

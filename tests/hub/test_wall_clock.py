@@ -50,7 +50,7 @@ def test_slow_drift_is_no_jump_until_it_adds_up():
 
 @pytest.mark.parametrize("seconds", [-600.0, 600.0])
 async def test_clock_that_is_set_neither_delays_nor_hastens_the_end_of_a_finding(start_hub, monkeypatch, seconds):
-    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 2.0)
+    monkeypatch.setattr("zmon.hub.journal.RESOLVE_AFTER_SECONDS", 1.0)
     agent, ahead = FakeAgent(*frozen()), [0.0]
     hub_client = await start_hub(agent)
     hub_client.hub._clock = WallClock(lambda: time.time() + ahead[0])

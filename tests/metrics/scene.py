@@ -9,24 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.build import agent_report, measures, rank_state
 from tests.steps import totals_of
 from zmon.metrics import STEP_SECONDS_BOUNDS, HubPage, agent_page, hub_page
-from zmon.schema.host import (
-    CgroupSample,
-    ClockSample,
-    DiskSample,
-    GpuSample,
-    HeldGpus,
-    HostLoad,
-    HostSample,
-    KernelEvent,
-    KernelLog,
-    MountSample,
-    NicSample,
-    ProcessSample,
-    SourceStatus,
-    Storage,
-    TcpPeer,
-    TcpSample,
-)
+from zmon.schema import host
 from zmon.schema.job import JobView
 from zmon.schema.measures import AMOUNT_MEASURES
 from zmon.schema.names import OPS, PHASES
@@ -57,7 +40,7 @@ FULL_RANK = rank_state(
     in_flight=InFlight("all_to_all", "0", 7, 100, 0.25),
     last_checkpoint_time=1.8e9,
 )  # fmt: skip
-GOOD_GPU = filled(GpuSample(
+GOOD_GPU = filled(host.GpuSample(
     "0", "GPU-1", "NVIDIA H200", "0000:3b:00.0",
     memory_used_bytes=1_000, memory_total_bytes=2_000, utilization_ratio=0.5, tensor_active_ratio=0.4,
     memory_active_ratio=0.3, power_watts=300.0, power_limit_watts=700.0,
@@ -68,32 +51,34 @@ GOOD_GPU = filled(GpuSample(
     pcie_received_bytes=10, pcie_sent_bytes=11, nvlink_received_bytes=12, nvlink_sent_bytes=13, nvlink_errors=0,
     mig=False, pids=(1001,), nics=("mlx5_0:1",), minor=0,
 ))  # fmt: skip
-LOST_GPU = GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
-FULL_HOST = HostSample(
+LOST_GPU = host.GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
+XID = host.KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79)
+FULL_HOST = host.HostSample(
     nics=(
-        filled(NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0")),
-        NicSample("odd0", "tcp", None, None, 7, None, {}),
+        filled(host.NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0")),
+        host.NicSample("odd0", "tcp", None, None, 7, None, {}),
     ),
-    rdma=(NicSample("mlx5_0:1", "roce", True, 2.5e10, 4000, 8000, {"link_downed": 1, "out_of_sequence": 3}),),
+    rdma=(host.NicSample("mlx5_0:1", "roce", True, 2.5e10, 4000, 8000, {"link_downed": 1, "out_of_sequence": 3}),),
     gpus=(GOOD_GPU, LOST_GPU),
-    tcp=TcpSample(17, (
-        TcpPeer("job", 1, "10.0.0.2", 2, 65_000, 0, 3, 4.5e6, 0.004),
-        TcpPeer("job", 1, "10.0.0.3", 2, 100, 0, 0, None, None),
-        TcpPeer("old", 9, "10.0.0.3", 2, 100, 0, 0, None, None),
+    tcp=host.TcpSample(17, (
+        host.TcpPeer("job", 1, "10.0.0.2", 2, 65_000, 0, 3, 4.5e6, 0.004),
+        host.TcpPeer("job", 1, "10.0.0.3", 2, 100, 0, 0, None, None),
+        host.TcpPeer("old", 9, "10.0.0.3", 2, 100, 0, 0, None, None),
     )),
-    load=filled(HostLoad(
+    load=filled(host.HostLoad(
         {"user": 1.0, "idle": 2.0}, 1, 2, 0, 3, 0, 5, 0, {"cpu": 1.5, "io": 0.0}, {"io": 0.0}
     )),
-    storage=Storage(
-        (filled(DiskSample("nvme0n1", 4096, 512, 0.5, 2)),), (filled(MountSample("/data", "nfs4", 100, 2.5, 1)),)
+    storage=host.Storage(
+        (filled(host.DiskSample("nvme0n1", 4096, 512, 0.5, 2)),),
+        (filled(host.MountSample("/data", "nfs4", 100, 2.5, 1)),),
     ),
-    cgroups=(filled(CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0)),),
-    clock=filled(ClockSample(-0.0005, True)),
-    kernel=KernelLog({"xid": 1, "oom": 0, "link": 0}, (KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79),)),
-    processes=(filled(ProcessSample("job", 1, 1001, 0.25, 4096)),),
-    held=(filled(HeldGpus("slurm-7", "ann", 2, "never_ran", 1_800.0)), HeldGpus("slurm-8", "", 1)),
+    cgroups=(filled(host.CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0)),),
+    clock=filled(host.ClockSample(-0.0005, True)),
+    kernel=host.KernelLog({"xid": 1, "oom": 0, "link": 0}, (XID,)),
+    processes=(filled(host.ProcessSample("job", 1, 1001, 0.25, 4096)),),
+    held=(filled(host.HeldGpus("slurm-7", "ann", 2, "never_ran", 1_800.0)), host.HeldGpus("slurm-8", "", 1)),
 )  # fmt: skip
-HEALTHY_SOURCE = SourceStatus(
+HEALTHY_SOURCE = host.SourceStatus(
     "boxes", up=True, absent=False, duration_seconds=0.001, last_success_time=1.8e9, num_errors=0, error=None
 )
 SOURCES = (
@@ -113,7 +98,7 @@ JOB_VIEW = JobView(
 )  # fmt: skip
 
 
-def page(*ranks, sample=HostSample(), sources=()):  # noqa: B008 - frozen
+def page(*ranks, sample=host.HostSample(), sources=()):  # noqa: B008 - frozen
     """Return the agent's page as text."""
     return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
 
@@ -123,15 +108,10 @@ def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
     counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
     counts[4] = 3
     counts[-1] = 1  # beyond the last bound
-    histograms = {"job": (counts, 123.5)}
     state = HubPage(
-        jobs=jobs,
-        histograms=histograms,
-        findings=findings,
-        pass_seconds=0.01,
-        last_pass_time=last_pass,
+        jobs=jobs, histograms={"job": (counts, 123.5)}, findings=findings, pass_seconds=0.01, last_pass_time=last_pass,
         version="0.1.0",
-    )
+    )  # fmt: skip
     return hub_page(state).decode()
 
 

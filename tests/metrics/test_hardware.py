@@ -7,28 +7,16 @@ import pytest
 from scripts.metrics_page import metrics_page
 from tests.metrics.scene import FULL_HOST, GOOD_GPU, page, value
 from zmon.metrics.names import GPU, SPECS
-from zmon.schema.host import (
-    CgroupSample,
-    ClockSample,
-    DiskSample,
-    GpuSample,
-    HeldGpus,
-    HostLoad,
-    HostSample,
-    KernelLog,
-    MountSample,
-    NicSample,
-    TcpSample,
-)
+from zmon.schema import host
 
 # Fields without a metric, by type. A new field of a sample needs a metric or an entry in this table.
 NO_METRIC = {
-    NicSample: {"bond", "pci"},  # the parent device; hardware detectors and capsules use it
-    GpuSample: {"mig", "pids", "minor"},
-    CgroupSample: {"ranks"},
-    KernelLog: {"events"},  # the page has their number
-    TcpSample: {"peers", "addresses", "devices", "answers"},  # the agent's page sums the peers of each rank
-    **{kind: set() for kind in (HostLoad, DiskSample, MountSample, ClockSample, HeldGpus)},
+    host.NicSample: {"bond", "pci"},  # the parent device; hardware detectors and capsules use it
+    host.GpuSample: {"mig", "pids", "minor"},
+    host.CgroupSample: {"ranks"},
+    host.KernelLog: {"events"},  # the page has their number
+    host.TcpSample: {"peers", "addresses", "devices", "answers"},  # the agent's page sums the peers of each rank
+    **{kind: set() for kind in (host.HostLoad, host.DiskSample, host.MountSample, host.ClockSample, host.HeldGpus)},
 }
 
 
@@ -68,11 +56,11 @@ def test_every_part_of_a_host_except_processes_has_metrics():
     for spec in SPECS.values():
         if spec.subject:
             [*spec.subject.items(sample)]
-    assert sample.names == {field.name for field in fields(HostSample)} - {"processes"}
+    assert sample.names == {field.name for field in fields(host.HostSample)} - {"processes"}
 
 
 def test_new_gpu_metric_needs_a_field_and_a_line_in_the_table(monkeypatch):
-    with_fan = make_dataclass("WithFan", [("fan_ratio", float | None, None)], bases=(GpuSample,), frozen=True)
+    with_fan = make_dataclass("WithFan", [("fan_ratio", float | None, None)], bases=(host.GpuSample,), frozen=True)
     monkeypatch.setitem(SPECS, "zmon_gpu_fan_ratio", GPU.gauge("Speed of its fan.", lambda gpu: gpu.fan_ratio))
     values = {field.name: getattr(GOOD_GPU, field.name) for field in fields(GOOD_GPU)}
     gpus = (with_fan(**values, fan_ratio=0.5), with_fan(**values | {"uuid": "GPU-9"}))
@@ -91,7 +79,7 @@ def test_metric_by_label_has_a_series_for_each_value(monkeypatch):
 
 
 def test_name_of_a_device_that_is_not_utf_8_hides_no_other_series():
-    nics = (NicSample("e\udcff0", "tcp", True, None, 1, 2, {}), NicSample("eth1", "tcp", True, None, 3, 4, {}))
-    text = page(sample=HostSample(nics=nics))
+    nics = (host.NicSample(name, "tcp", True, None, n, 0, {}) for name, n in (("e\udcff0", 1), ("eth1", 3)))
+    text = page(sample=host.HostSample(nics=tuple(nics)))
     assert value(text, "zmon_nic_receive_bytes_total", device="e\ufffd0") == 1
     assert value(text, "zmon_nic_receive_bytes_total", device="eth1") == 3

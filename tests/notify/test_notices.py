@@ -21,7 +21,9 @@ from zmon.notify.notices import (
 
 OLD = NOW - CRITICAL_HOLD_SECONDS - 1.0
 CRITICAL = finding(id="f1", severity="critical", detected=OLD, onset=NOW - 42.0)
+OTHER = replace(CRITICAL, id="f9")
 WARNING = finding(id="f2", severity="warning", detected=NOW - WARNING_HOLD_SECONDS - 1.0)
+DEATH = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
 INFO = finding(id="f3", severity="info", detected=OLD)
 DONE = ended_launch(snapshot(*(finished(rank, 9.0) for rank in range(4))), None, None)
 FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), CRITICAL, None)
@@ -37,14 +39,12 @@ def ids_of(*passes, over=()):
 PASSES = {
     "nothing": ([[]], [[]]),
     "a finding is told once": ([[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
+    "a finding that has just opened is not told yet": ([[replace(CRITICAL, detected=NOW)]], [[]]),
     "an info is never told": ([[INFO], []], [[], []]),
     "the severest one is told": ([[WARNING, CRITICAL]], [["finding f1 critical"]]),
     "a lower severity is not told later": ([[CRITICAL], [CRITICAL, WARNING]], [["finding f1 critical"], []]),
     "a higher one is told": ([[WARNING], [WARNING, CRITICAL]], [["finding f2 warning"], ["finding f1 critical"]]),
-    "another one of the same severity is not": (
-        [[CRITICAL], [replace(CRITICAL, id="f9"), CRITICAL]],
-        [["finding f1 critical"], []],
-    ),
+    "another one of the same severity is not": ([[CRITICAL], [OTHER, CRITICAL]], [["finding f1 critical"], []]),
     "all are over, and the next one is told again": (
         [[CRITICAL, WARNING], [WARNING], [], [], [CRITICAL]],
         [["finding f1 critical"], [], [f"over {JOB} {int(NOW)}"], [], ["finding f1 critical"]],
@@ -55,10 +55,6 @@ PASSES = {
 @pytest.mark.parametrize(("passes", "expected"), PASSES.values(), ids=PASSES)
 def test_only_a_higher_severity_or_the_end_of_all_findings_has_a_notice(passes, expected):
     assert ids_of(*passes) == expected
-
-
-def test_finding_that_has_just_opened_has_no_notice_yet():
-    assert ids_of([replace(CRITICAL, detected=NOW)]) == [[]]
 
 
 def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
@@ -133,37 +129,30 @@ def test_end_of_all_findings_has_the_labels_of_a_job_that_no_agent_reports_any_m
 
 
 def test_finding_about_a_death_is_never_told_beside_the_end():
-    death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
     notices = Notices()
-    assert notices.finding_notices([death], {}, (), NOW) == []
+    assert notices.finding_notices([DEATH], {}, (), NOW) == []
     end = notices.record_end(FAILED)
     assert end.kind == "ends"
     later = NOW + DEATH_HOLD_SECONDS
-    assert notices.finding_notices([death], {}, (), later) == notices.finding_notices([], {}, (), later) == []
+    assert notices.finding_notices([DEATH], {}, (), later) == notices.finding_notices([], {}, (), later) == []
 
 
 def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
-    death = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
-    assert Notices().finding_notices([death], {}, (), NOW) == []
-    (notice,) = Notices().finding_notices([death], {}, (), NOW + DEATH_HOLD_SECONDS)
+    (notice,) = Notices().finding_notices([DEATH], {}, (), NOW + DEATH_HOLD_SECONDS)
     assert notice.id == "finding f1 critical"
 
 
 @pytest.mark.parametrize(
     ("changes", "title", "style"),
     [
-        ({"result": "acted"}, "job: kill culprit acted", "failure"),
+        ({}, "job: kill culprit acted", "failure"),
         ({"result": "refused"}, "job: kill culprit refused", "failure"),
-        (
-            {"result": "acted", "outcome": "steps_again", "outcome_seconds": 14.0},
-            "job: kill culprit steps again",
-            "success",
-        ),
-        ({"result": "acted", "outcome": "did_not_help"}, "job: kill culprit did not help", "failure"),
+        ({"outcome": "steps_again", "outcome_seconds": 14.0}, "job: kill culprit steps again", "success"),
+        ({"outcome": "did_not_help"}, "job: kill culprit did not help", "failure"),
     ],
 )
 def test_act_is_told_with_its_rule_its_proof_and_what_agents_answered(changes, title, style):
-    notice = act_notice(intent(reasons=("vm: it is in state D",), **changes), {"team": "ads"})
+    notice = act_notice(intent(**{"result": "acted", **changes}, reasons=("vm: it is in state D",)), {"team": "ads"})
     assert (notice.kind, notice.title, notice.style, notice.labels) == (ACTS, title, style, {"team": "ads"})
     assert "Rule frozen, because of rank_frozen (rank 2, proof: process state)" in notice.body
     assert "vm: it is in state D" in notice.body

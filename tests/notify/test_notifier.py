@@ -62,15 +62,6 @@ def test_service_that_fails_for_a_while_gets_each_notice_once(start, endpoint):
     assert notifier.unsent == {}
 
 
-def test_service_that_answers_nothing_is_reported_without_its_url(start, endpoint):
-    endpoint.answer = lambda: (503, b"s3cr3t", {})
-    notifier = start()
-    notifier.update([], {}, (), [END], NOW)
-    endpoint.wait(1)
-    assert "503" in unsent_of(notifier)["ann"]
-    assert "s3cr3t" not in notifier.unsent["ann"]
-
-
 def unsent_of(notifier):
     """Wait until a notice could not be sent; return the reasons by recipient."""
     assert eventually(lambda: notifier.unsent, 10.0)

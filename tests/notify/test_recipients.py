@@ -36,7 +36,7 @@ def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="c
         (
             "labels: {owner: ann}",
             [notice(labels={"owner": "ann", "x": "y"})],
-            [notice(), notice(labels={"owner": "b"})],
+            [notice(), notice(labels={"owner": ""})],
         ),
         ("outcomes: [failed, node_lost]", [notice(), notice(outcome="node_lost")], [notice(outcome="done")]),
     ],
@@ -48,10 +48,8 @@ def test_recipient_gets_what_it_wants(write, wishes, wanted, unwanted):
 
 
 def test_recipients_without_names_have_that_of_their_service(write):
-    recipients = read_recipients(
-        write("recipients: [{url: 'json://a'}, {url: 'json://b'}, {url: 'slack://c', name: ann}]")
-    )
-    assert [recipient.name for recipient in recipients] == ["json-1", "json-2", "ann"]
+    path = write("recipients: [{url: 'json://a'}, {url: 'json://b'}, {url: 'slack://c', name: ann}]")
+    assert [recipient.name for recipient in read_recipients(path)] == ["json-1", "json-2", "ann"]
 
 
 def test_url_may_be_in_a_file(write, tmp_path):
@@ -71,10 +69,7 @@ def test_url_may_be_in_a_file(write, tmp_path):
         ("recipients: [{name: ann}]", "recipient 1 must have either url or url_file"),
         (f"recipients: [{{url: '{SECRET}', url_file: u}}]", "recipient 1 must have either url or url_file"),
         (f"recipients: [{{url: '{SECRET}', tell: [all]}}]", "recipient 1: tell has 'all', which is none of ends"),
-        (
-            f"recipients: [{{url: '{SECRET}', severity: info}}]",
-            "severity has 'info', which is none of warning, critical",
-        ),
+        (f"recipients: [{{url: '{SECRET}', severity: info}}]", "severity has 'info', which is none of warning,"),
         (f"recipients: [{{url: '{SECRET}', outcomes: [fail]}}]", "outcomes has 'fail', which is none of done"),
         ("recipients: [{url: 'Tr0ub4dor'}]", "recipient 1 has no URL such as slack://"),
         ("recipients: [{url_file: '/nonexistent'}]", "recipient 1: cannot read /nonexistent: No such file"),

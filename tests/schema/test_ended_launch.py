@@ -9,6 +9,8 @@ from zmon.schema.ended_launch import Restart
 
 FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4))), finding(summary="X"), None)
 AGAIN = Restart(1, 200, {"detection": 0.0, "teardown": 1.0, "relaunch": 0.5, "init": 40.0, "first_step": 0.5})
+RESUMED = "restart 1 of 3 resumed from step"
+EARLIER = msgspec.structs.replace(AGAIN, first_step=90)
 
 
 @pytest.mark.parametrize(
@@ -16,12 +18,9 @@ AGAIN = Restart(1, 200, {"detection": 0.0, "teardown": 1.0, "relaunch": 0.5, "in
     [
         ({}, "killed: X"),
         ({"restart": Restart(1)}, "killed: X; restart 1 of 3 has finished no step yet"),
-        ({"restart": AGAIN}, "killed: X; restart 1 of 3 resumed from step 200 after 42 s (init 40 s)"),
+        ({"restart": AGAIN}, f"killed: X; {RESUMED} 200 after 42 s (init 40 s)"),
         ({"restart": AGAIN, "max_restarts": None}, "killed: X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
-        (
-            {"restart": msgspec.structs.replace(AGAIN, first_step=90)},
-            "killed: X; restart 1 of 3 resumed from step 90 after 42 s (init 40 s), and repeats 10 steps",
-        ),
+        ({"restart": EARLIER}, f"killed: X; {RESUMED} 90 after 42 s (init 40 s), and repeats 10 steps"),
         ({"recorded": NOW + 3600}, "killed: X; told late: the hub was down, or no agent answered it"),
     ],
 )

@@ -25,8 +25,6 @@ MEASURE = {measure.name: measure for measure in MEASURES}
 # The arguments of `zmon.work`.
 DECLARED = [measure.name for measure in AMOUNT_MEASURES if not measure.name.startswith("nic_")]
 
-# -- places ------------------------------------------------------------------------------------------------
-
 
 def test_totals_lie_one_after_the_other_and_amounts_of_the_step_follow():
     slots = [SLOTS[measure.name] for measure in MEASURES]
@@ -51,9 +49,6 @@ def test_each_number_of_a_boundary_belongs_to_one_part():
     totals = [place for slots in layout.SLOTS.values() for place in range(slots.start, slots.stop)]
     step_amounts = range(layout.STEP_AMOUNTS.start, layout.STEP_AMOUNTS.stop)
     assert [*head, *values, *totals, *step_amounts] == list(range(layout.BOUNDARY.size // 8))
-
-
-# -- the order that the C edge needs -----------------------------------------------------------------------
 
 
 def names_between(first, last):
@@ -81,9 +76,6 @@ def test_times_counts_and_memory_lie_together():
     assert layout.NUM_COUNTS == layout.COUNTS.stop - layout.COUNTS.start == 3 * len(OPS)
     assert names_between("memory_allocated", "memory_peak") == ["memory_allocated", "memory_reserved", "memory_peak"]
     assert layout.NUM_MEMORY == 3
-
-
-# -- columns -----------------------------------------------------------------------------------------------
 
 
 def test_each_column_belongs_to_one_measure():
@@ -134,16 +126,6 @@ def test_hub_compares_self_time_exposed_time_bytes_and_work():
     assert not is_aligned("inflight_all_to_all")
 
 
-# -- values ------------------------------------------------------------------------------------------------
-
-
-def test_absent_column_means_that_nothing_ran_or_that_it_is_unknown():
-    assert {measure.name for measure in MEASURES if measure.absent == 0 and measure.column} == {
-        "step", "phase", "exposed", "inflight", "calls", "sent", "received",
-    }  # fmt: skip
-    assert MEASURE["samples"].absent == MEASURE["memory_peak"].absent == -1
-
-
 @pytest.mark.parametrize(
     ("name", "number", "expected"),
     [
@@ -152,23 +134,16 @@ def test_absent_column_means_that_nothing_ran_or_that_it_is_unknown():
         ("samples", 0, 0),
         ("phase", -1, -1e-9),  # the difference of two totals is never unknown
         ("sent", -1, -1),
+        *((name, -1, None) for name in ("samples", "memory_peak", "last_checkpoint")),
     ],
 )
-def test_value_has_the_unit_of_its_measure(name, number, expected):
-    assert value(MEASURE[name], number) == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("name", ["samples", "memory_peak", "last_checkpoint"])
-def test_unknown_value_is_none(name):
-    assert value(MEASURE[name], -1) is None
+def test_value_has_the_unit_of_its_measure_or_is_unknown(name, number, expected):
+    assert value(MEASURE[name], number) == (expected if expected is None else pytest.approx(expected))
 
 
 @pytest.mark.parametrize("number", [0, 1, 999_999_999, 86_400 * 10**9 + 1])
 def test_whole_nanoseconds_of_seconds_are_the_same_again(number):
     assert ns(value(MEASURE["phase"], number)) == number
-
-
-# -- the rank and its metrics ------------------------------------------------------------------------------
 
 
 def test_measures_of_one_metric_have_labels_of_their_own_and_one_help_and_one_label_name():

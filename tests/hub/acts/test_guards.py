@@ -10,6 +10,7 @@ from zmon.hub.acts.guards import NEEDED_RIGHT, Site, refusals, storm_reason, unp
 from zmon.hub.acts.score import Score
 
 ONE_ACT = ": one act in 10 minutes, then it is decided again"
+ACTED = intent(result="acted")
 JOB_OF_64 = snapshot(*of_launch([rank_state(rank, world_size=64) for rank in range(64)]))
 
 
@@ -29,12 +30,7 @@ def test_one_stopped_rank_of_a_watched_job_is_not_refused():
         ({}, None, {"seconds_since_clock_set": 3.0}, "the clock of the hub's host was set 3 s ago"),
         ({}, replace(stalled(), missing=(3,), ranks=stalled().ranks[:3]), {}, "1 rank of 4 are not watched"),
         ({}, replace(stalled(), unwatched=stalled().ranks[3:], ranks=stalled().ranks[:3]), {}, "are not watched"),
-        (
-            {"time": NOW + 599},
-            None,
-            {"intents": (intent(result="acted"),)},
-            f"frozen acted on this job 599 s ago{ONE_ACT}",
-        ),
+        ({"time": NOW + 599}, None, {"intents": (ACTED,)}, f"frozen acted on this job 599 s ago{ONE_ACT}"),
         ({}, None, {"intents": (intent(result="unanswered"),)}, f"frozen acted on this job 0 s ago{ONE_ACT}"),
         ({"ranks": ()}, None, {}, "the finding names no rank"),
         ({"ranks": (0, 1, 2)}, None, {}, "3 of 4 ranks are at fault"),
@@ -52,7 +48,7 @@ def test_guards_refuse_with_the_reason(changes, scene, site, message):
     [
         ({}, {"stops": {"rule-other": "it did not help"}}),
         ({}, {"seconds_since_clock_set": 61.0}),
-        ({"time": NOW + 600}, {"intents": (intent(result="acted"),)}),
+        ({"time": NOW + 600}, {"intents": (ACTED,)}),
         ({}, {"intents": (intent(result="observed"), intent(result="refused"))}),
         ({}, {"intents": (intent(result="acted", job_id="another"),)}),
         ({"act": "capture", "ranks": ()}, {"seconds_since_clock_set": 1.0}),

@@ -43,13 +43,9 @@ def test_enforced_rules_are_those_that_ask_agents():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"severity": "warning"},
-        {"severity": "info"},
+        *({"severity": severity} for severity in ("warning", "info")),
+        *({"proof": proof} for proof in ("silence", "", "stacks", "a word of a newer zmon")),
         {"cause": "compute_hang"},
-        {"proof": "silence"},
-        {"proof": ""},
-        {"proof": "stacks"},
-        {"proof": "a word of a newer zmon"},
         {"confidence": 0.79},
     ],
     ids=str,

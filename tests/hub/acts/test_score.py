@@ -13,15 +13,13 @@ def job(ranks, attempt=0, **changes):
 
 STALLED = stalled()
 GOES_ON = job([rank_state(rank, step=101) for rank in range(4)])
-SOME_GO_ON = job([*(rank_state(rank, step=101) for rank in range(3)), rank_state(3, step=100)])
-CULPRIT_KILLED = job([killed(2), *(rank_state(rank, step=100) for rank in (0, 1, 3))])
-VICTIM_KILLED = job([killed(1), *(rank_state(rank, step=100) for rank in (0, 2, 3))])
+SOME_GO_ON = job([*(rank_state(rank, step=101) for rank in range(3)), rank_state(3)])
+CULPRIT_KILLED = job([killed(2), *map(rank_state, (0, 1, 3))])
+VICTIM_KILLED = job([killed(1), *map(rank_state, (0, 2, 3))])
 OVER = job([killed(rank) for rank in range(4)])
 OVER_FOR_GOOD = job([killed(rank) for rank in range(4)], max_restarts=0)
 # The hosts of ranks 2 and 3 do not answer: both ranks may still live.
-REST_UNWATCHED = snapshot(
-    *of_launch([killed(rank) for rank in (0, 1)]), unwatched=of_launch([rank_state(rank, step=100) for rank in (2, 3)])
-)
+REST_UNWATCHED = snapshot(*of_launch(map(killed, (0, 1))), unwatched=of_launch(map(rank_state, (2, 3))))
 STARTS_AGAIN = job([rank_state(rank, step=0, steps=0, activity="init") for rank in range(4)], 1)
 STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], 1)
 PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], 1)

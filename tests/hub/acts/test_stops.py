@@ -14,10 +14,9 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 
 @pytest.mark.parametrize("name", ["all", "rule-frozen"])
-async def test_stop_of_a_person_refuses_acts_until_its_reset(start_hub, policy, tmp_path, name):
+async def test_stop_of_a_person_refuses_acts_until_its_reset(start_job, policy, tmp_path, name):
     stop(tmp_path, name, "maintenance", "ann")
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
     assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
@@ -27,12 +26,10 @@ async def test_stop_of_a_person_refuses_acts_until_its_reset(start_hub, policy, 
 
 
 async def test_storm_stops_all_acts(start_hub, policy, tmp_path):
-    agents = [
-        FakeAgent(
-            *(replace(r, job_id=f"job-{number}", host=host, run_uid=f"{number} {r.rank}") for r in frozen()), host=host
-        )
-        for number, host in enumerate(("node-a", "node-b", "node-c", "node-d"))
-    ]
+    agents = []
+    for number, host in enumerate(("node-a", "node-b", "node-c", "node-d")):
+        ranks = (replace(r, job_id=f"job-{number}", host=host, run_uid=f"{number} {r.rank}") for r in frozen())
+        agents.append(FakeAgent(*ranks, host=host))
     client = await start_hub(*agents, policy=policy(ENFORCED))
     known = await decided(client, 4)
     assert "all" in stops(tmp_path)
@@ -44,16 +41,14 @@ async def test_storm_stops_all_acts(start_hub, policy, tmp_path):
 
 async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.hub.acts.score.RELAUNCH_SECONDS", 0.5)
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+    client = await start_hub(FakeAgent(*frozen()), policy=policy(ENFORCED))
     (intent,) = await poll(lambda: intents(client), until=lambda known: known and known[0]["outcome"])
     assert intent["outcome"] == "did_not_help"
     assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
 
 
-async def test_blind_hub_intends_nothing(start_hub, policy):
-    agent = FakeAgent(*healthy())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+async def test_blind_hub_intends_nothing(start_job, policy):
+    agent, client = await start_job(*healthy(), policy=policy(ENFORCED))
     await client.passes()
     agent.down = True
     agent.ranks = frozen()
@@ -61,9 +56,8 @@ async def test_blind_hub_intends_nothing(start_hub, policy):
     assert (await intents(client), agent.acts) == ([], [])
 
 
-async def test_hub_whose_clock_was_set_acts_on_nothing(start_hub, policy):
-    agent = FakeAgent(*healthy())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+async def test_hub_whose_clock_was_set_acts_on_nothing(start_job, policy):
+    agent, client = await start_job(*healthy(), policy=policy(ENFORCED))
     await client.passes()
     client.hub._clock._ahead += 3600.0  # as if the clock had been an hour ahead until now
     await client.passes()
@@ -73,10 +67,9 @@ async def test_hub_whose_clock_was_set_acts_on_nothing(start_hub, policy):
     assert "the clock of the hub's host was set" in intent["reasons"][0]
 
 
-async def test_full_disk_stops_only_acts(start_hub, policy, tmp_path):
+async def test_full_disk_stops_only_acts(start_job, policy, tmp_path):
     (tmp_path / FILE).mkdir()  # a folder cannot be written as a file
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
     assert await poll(client.findings)
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
@@ -84,14 +77,13 @@ async def test_full_disk_stops_only_acts(start_hub, policy, tmp_path):
     assert "intents" in await client.health("unwritten")
 
 
-async def test_breaker_that_cannot_be_written_stops_only_acts(start_hub, policy, tmp_path, monkeypatch):
+async def test_breaker_that_cannot_be_written_stops_only_acts(start_job, policy, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(acts, "stop", full)
     monkeypatch.setattr(acts, "storm_reason", lambda intents, now: "a storm")
-    agent = FakeAgent(*frozen())
-    client = await start_hub(agent, policy=policy(ENFORCED))
+    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
     assert await poll(client.findings)
     await client.passes(10)
     assert (await intents(client), agent.acts) == ([], [])

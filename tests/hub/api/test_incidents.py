@@ -19,11 +19,11 @@ PAGE = "/api/v1/incidents/f1/report.html"
 
 
 def with_incident(folder, scenario):
-    """Run a scenario with a client of a hub with the incident f1, whose report has 64 MB."""
+    """Run a scenario with a client of a hub with the incident f1, whose report is larger than a socket's buffers."""
 
     async def main():
         store = CapsuleStore(folder)
-        (store.write(*made()) / REPORT).write_bytes(b"x" * (64 << 20))
+        (store.write(*made()) / REPORT).write_bytes(bytes(32 << 20))
         app = application()
         app.add_routes(IncidentAnswers(store, WorkQueue(wait_seconds=0.3)).routes())
         async with TestClient(TestServer(app)) as client:

@@ -12,9 +12,7 @@ async def rows(hub_client):
 
 
 def agent_with_plan(plan_):
-    agent = FakeAgent(*healthy())
-    agent.plans, agent.plans_version = {"uid-0": plan_}, "first"
-    return agent
+    return FakeAgent(*healthy(), plans={"uid-0": plan_}, plans_version="first")
 
 
 async def test_plan_and_measurement_are_side_by_side(start_hub):
@@ -52,9 +50,7 @@ async def test_plan_is_sent_again_only_after_a_change(start_hub):
     ids=["no plan", "of another launch", "of another world size"],
 )
 async def test_job_without_a_plan_of_its_own_has_rows_without_planned_amounts(start_hub, plans):
-    agent = FakeAgent(*healthy())
-    agent.plans, agent.plans_version = plans, "first"
-    hub_client = await start_hub(agent)
+    hub_client = await start_hub(FakeAgent(*healthy(), plans=plans, plans_version="first"))
     await hub_client.passes()
     answer = await hub_client.get(f"/api/v1/jobs/{JOB}/plan")
     assert (answer["totals"], answer["ranks"][3]["planned"], answer["ranks"][3]["tables"]) == (None, None, [])

@@ -4,9 +4,12 @@ import pytest
 
 from tests.build import JOB, dead, finding, finished, job_steps, rank_state, snapshot, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, poll
+from zmon.detectors.new_finding import rank_row
 from zmon.errors import UsageError
 from zmon.hub.api.rank_page import rank_page, with_few_rows
 from zmon.schema.api import RanksRequest
+from zmon.schema.evidence import StallEvidence
+from zmon.schema.gathered import FlightRow
 
 STRANGE = snapshot(
     rank_state(0), waiting(1, 3.0), dead(2), waiting(3, 9.0), finished(4), rank_state(5),
@@ -24,6 +27,7 @@ def ranks(answer) -> list[int]:
 
 def test_answer_has_all_ranks_in_their_order_or_those_of_one_host():
     assert (ranks(page()), page().num_rows) == ([0, 1, 2, 3, 4, 5, 6], 7)
+    assert [row.rank for row in page().ranks if not row.watched] == [6]
     answer = page(host="node-b")
     assert (ranks(answer), answer.num_rows, answer.summary.num_ranks) == ([6], 1, 7)
 
@@ -68,11 +72,11 @@ def test_rows_in_order_of_a_column_have_unknown_values_last(order, expected):
     assert ranks(page(order=order)) == expected
 
 
-def test_largest_self_time_is_first():
-    steps = job_steps(1, {"phases": {"forward": 0.1}}, {"phases": {"forward": 0.3}})
+def test_largest_self_time_in_the_last_step_is_first():
+    steps = job_steps(1, {"phases": {"forward": 0.1}}, {"phases": {"forward": 0.3}}, ops={"all_to_all": 0.2})
     answer = page(snapshot(rank_state(0), rank_state(1), steps=steps), order="-self_seconds")
     assert ranks(answer) == [1, 0]
-    assert answer.ranks[0].self_seconds == pytest.approx(0.3)
+    assert (answer.ranks[0].self_seconds, answer.ranks[0].exposed_seconds) == pytest.approx((0.3, 0.2))
 
 
 def test_unknown_order_is_refused():
@@ -109,19 +113,11 @@ async def test_culprit_of_an_open_finding_is_the_first_urgent_rank(start_hub):
 
 
 def test_evidence_has_few_rows_the_culprits_first():
-    rows = page().ranks
-    whole = finding(ranks=(4,), evidence={"ranks": [row_of_evidence(row) for row in rows]})
+    idle = FlightRow(pending=(), num_pending=0)
+    rows = tuple(map(rank_row, STRANGE.reported_ranks))
+    whole = finding(ranks=(4,), evidence=StallEvidence(ranks=rows, in_flight=dict.fromkeys(("0", "3", "4"), idle)))
     few = with_few_rows(whole, 2).evidence
     assert ([row.rank for row in few.ranks], few.num_ranks_left_out) == ([4, 0], 5)
+    assert set(few.in_flight) == {"0", "4"}
     assert with_few_rows(whole, 7) is whole
-    idle = {"pending": [], "num_pending": 0, "last": {}}
-    evidence = {"ranks": [row_of_evidence(row) for row in rows], "in_flight": dict.fromkeys(("0", "3", "4"), idle)}
-    assert set(with_few_rows(finding(ranks=(4,), evidence=evidence), 2).evidence.in_flight) == {"0", "4"}
     assert with_few_rows(finding(evidence={}), 2).evidence.names == ()
-
-
-def row_of_evidence(row) -> dict:
-    """Return a row of evidence, as in JSON."""
-    names = ("rank", "host", "pid", "alive", "process_state", "exit_status", "activity", "phase", "step", "op",
-             "sequence", "state_seconds", "overdue_seconds")  # fmt: skip
-    return {name: getattr(row, name) for name in names}

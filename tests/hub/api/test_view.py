@@ -16,7 +16,6 @@ from zmon.hub.job_state import JobStates
         (("declared", "loader"), "loader"),
         (("model", "loader"), "model"),
         (("loader", ""), ""),
-        (("", ""), ""),
         (("loader", "newer"), "newer"),  # only a newer zmon knows it
     ],
 )

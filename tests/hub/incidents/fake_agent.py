@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 
@@ -17,10 +16,8 @@ from zmon.schema.host import HostSample, KernelLog
 class AgentWithSteps(FakeAgent):
     """A fake agent with the last steps of its ranks, and a clock of its own."""
 
-    def __init__(self, *ranks, host="node-a"):
-        super().__init__(*ranks, host=host)
-        self.ahead = 0.0  # seconds by which its clock is ahead of the hub's
-        self.events = ()  # of the kernel
+    ahead = 0.0  # seconds by which its clock is ahead of the hub's
+    events = ()  # of the kernel
 
     async def snapshot(self, request):
         """Answer a request for the last steps of a job with 300 steps of each of its ranks."""
@@ -35,14 +32,8 @@ class AgentWithSteps(FakeAgent):
         report = replace(report, monotonic=400.0, sample=HostSample(kernel=KernelLog({}, tuple(self.events))))
         return web.json_response(body=msgspec.json.encode(report))
 
-    async def evidence(self, request):
-        response = await super().evidence(request)
-        stderr = {
-            "stderr_tail": f"rank {request.match_info['rank']} said",
-            "stderr_path": "/err",
-            "stderr_shared": False,
-        }
-        return web.json_response({**json.loads(response.body), **stderr})
+    def stderr_of(self, rank):
+        return f"rank {rank} said"
 
 
 async def incident(hub_client, number=1):

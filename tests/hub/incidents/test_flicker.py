@@ -1,7 +1,4 @@
-"""Tests of findings that change all the time.
-
-Collections of evidence are limited, but a rise of the severity is written at once.
-"""
+"""Tests of findings that change all the time: evidence is seldom collected, a higher severity is written at once."""
 
 import asyncio
 
@@ -84,16 +81,12 @@ async def test_incident_is_collected_at_once_when_its_cause_becomes_known(scene)
     assert not await scene.report(NOW + 2, 2, cause="compute_hang")
     assert await scene.report(NOW + 1 + COLLECT_INTERVAL_SECONDS, 2, cause="compute_hang")
     assert scene.incidents.store.read(opened_id()).finding.cause == "compute_hang"
+    assert "diagnosis changed: unknown → rank_frozen" in scene.texts
 
 
-async def test_rise_of_the_severity_is_written_at_once(scene):
-    assert await scene.report(NOW, 2, severity="warning")
-    assert await scene.report(NOW + 1, 2, severity="critical")
-
-
-async def test_end_of_an_incident_is_written_at_once(scene):
+async def test_rise_of_the_severity_and_end_of_an_incident_are_written_at_once(scene):
     for seconds, severity in enumerate(("warning", "critical")):
-        await scene.report(NOW + seconds, 2, severity=severity)
+        assert await scene.report(NOW + seconds, 2, severity=severity)
     resolve(scene.journal, NOW + 2)
     assert await scene.update(NOW + 2 + RESOLVE_AFTER_SECONDS)
     assert not await scene.update(NOW + 60)

@@ -32,18 +32,15 @@ def test_another_diagnosis_is_a_moment(changes, texts):
     assert [m.what for m in moments.diagnosis_changes(finding(), finding(**changes), NOW)] == texts
 
 
-def test_rise_of_the_severity_is_a_moment():
-    (moment,) = moments.severity_changes(finding(severity="warning"), finding(), NOW + 30)
-    assert moment.what == "severity: warning → critical; it pages from now on"
-
-
 def test_evidence_that_was_gathered_is_a_moment():
     tail = {"2": {"text": "x", "error": None, "path": None, "shared": False}}
     gathered = moments.evidence_gathered(NOW, finding(evidence={"stacks": {"2": {"stack": None}}, "stderr_tail": tail}))
     assert gathered.what == "evidence gathered: last lines, steps"  # no stack
 
 
-def test_end_of_an_incident_is_a_moment():
+def test_rise_of_the_severity_and_end_of_an_incident_are_moments():
+    (rise,) = moments.severity_changes(finding(severity="warning"), finding(), NOW + 30)
+    assert rise.what == "severity: warning → critical; it pages from now on"
     assert moments.resolution(replace(finding(), resolved=NOW + 8)).what == "resolved, 10.0 s after the first sign"
 
 
@@ -89,20 +86,22 @@ def test_what_happened_to_a_rank_has_the_times_by_which_the_detectors_decide():
 
 def test_same_event_from_several_clock_readings_is_a_single_moment():
     event = KernelEvent(NOW - 5, "xid", None, "NVRM: Xid 79")
-    timeline = [
-        m for ahead in (30.0, 30.1, 29.9) for m in moments.kernel_events([event], HostClock("node-a", ahead), NOW)
-    ]
-    assert len(moments.in_order(timeline)) == 1
     later = replace(event, time=NOW - 4)
-    assert len(moments.in_order([*timeline, *moments.kernel_events([later], HostClock("node-a", 30.0), NOW)])) == 2
+
+    def read(event, ahead=30.0):
+        (moment,) = moments.kernel_events([event], HostClock("node-a", ahead), NOW)
+        return moment
+
+    timeline = [read(event, ahead) for ahead in (30.0, 30.1, 29.9)]
+    assert len(moments.in_order(timeline)) == 1
+    assert len(moments.in_order([*timeline, read(later)])) == 2
 
 
 def test_full_timeline_ends_with_a_single_note():
     timeline = [*moments.opening(finding())]
     for number in range(1000):
-        timeline = moments.extended(
-            timeline, moments.diagnosis_changes(finding(), finding(ranks=(number + 3,)), NOW + number)
-        )
+        changes = moments.diagnosis_changes(finding(), finding(ranks=(number + 3,)), NOW + number)
+        timeline = moments.extended(timeline, changes)
     assert len(timeline) == moments.MAX_MOMENTS + 1
     assert [m.what for m in timeline[:2]] == ["first sign at step 100", "finding opened: rank_frozen, critical"]
     assert timeline[-1].what.startswith("many changes")

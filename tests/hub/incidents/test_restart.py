@@ -28,7 +28,8 @@ async def test_restarted_hub_continues_the_capsule(tmp_path):
             assert await poll(hub_client.no_findings, 8.0)
             after = await resolved_incident(hub_client)
             assert texts_of(after)[: len(before["timeline"])] == texts_of(before)
-            assert after["collected"] == before["collected"]
+            assert (after["collected"], after["ranks"]) == (before["collected"], before["ranks"])
+            assert texts_of(after)[-1].startswith("resolved, ")
 
 
 @pytest.mark.usefixtures("resolves_soon")
