@@ -6,7 +6,6 @@ import pandas as pd
 import pytest
 
 from dashboards import charts, curves
-from dashboards.colours import in_order
 from dashboards.marks import Mark
 from dashboards.panels import ALL, VIEWS
 from tests.dashboards.world import SCALING
@@ -28,14 +27,6 @@ def specification(panel, names=("a",), kinds=frozenset()):
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.shape != "rows"], ids=lambda panel: panel.key)
 def test_chart_specification_describes_its_panel(panel):
     assert specification(panel)["description"] == panel.question
-
-
-def test_unknown_time_category_is_sorted_last():
-    assert in_order(["unheard", "all_to_all", "forward"]) == ["forward", "all_to_all", "unheard"]
-
-
-def test_ranks_stay_in_their_order():
-    assert in_order(["rank 2", "rank 10"]) == ["rank 2", "rank 10"]
 
 
 def test_chart_with_more_legend_rows_is_higher():

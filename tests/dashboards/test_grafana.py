@@ -7,17 +7,16 @@ shown as a gap or as "unknown", never as zero.
 import json
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from dashboards.colours import CATEGORIES, OPS, RANKS
 from dashboards.grafana import dashboards, rendered
-from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP_PANEL, UNITS
+from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP_PANEL
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.panels import ALL, VIEWS
 from dashboards.panels.communication import ALL_TO_ALL, BANDWIDTH, IN_FLIGHT
-from dashboards.panels.panel import MAX_ROWS, MAX_SERIES, Unit, series_names
+from dashboards.panels.panel import MAX_ROWS, MAX_SERIES, series_names
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.dashboards.promtool import complaints_about_answers, complaints_about_queries
 from tests.dashboards.sampling import SETS, sampling_seconds
@@ -32,12 +31,8 @@ DASHBOARDS = dashboards(ONE_MACHINE)
 PANELS = [panel for dashboard in DASHBOARDS.values() for panel in dashboard["panels"]]
 BY_TITLE = {panel["title"]: panel for panel in PANELS}
 MARKS = {mark["name"]: mark["expr"] for mark in DASHBOARDS["job"]["annotations"]["list"]}
-BUILT_IN = {  # values that Grafana might fill in
-    "__rate_interval": "40s",
-    "__rate_interval_ms": "40000",
-    "__range": "900s",
-    "__all": "",
-}
+# Values that Grafana might fill in.
+BUILT_IN = {"__rate_interval": "40s", "__rate_interval_ms": "40000", "__range": "900s", "__all": ""}
 SELECTED = {"job_id": "ads", "host": ".*", "rank": "3", "datasource": "prometheus"}
 
 
@@ -109,10 +104,6 @@ def test_panels_do_not_overlap(view):
         assert not cells & occupied
         assert position["x"] + position["w"] <= 24
         occupied |= cells
-
-
-def test_every_unit_is_mapped_to_unit_of_grafana():
-    assert set(UNITS) == set(get_args(Unit))
 
 
 def test_missing_value_is_shown_as_gap_or_unknown_never_zero():

@@ -70,11 +70,6 @@ def test_ranks_that_nobody_reports_are_unwatched(open_page, large):
     assert any(caption.value == "The 24 most urgent of 9,000 ranks that stand out." for caption in app.caption)
 
 
-def test_tiles_are_unknown_if_the_hub_rejects_the_request(open_page, large):
-    large.job_error = "no agent reports a job ads"
-    assert "no agent reports a job ads" in page_text(open_page("job", job_id="ads"))
-
-
 def test_table_has_one_page_of_ranks_in_the_order_of_the_url(open_page, large):
     large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
     app = open_page("ranks", job_id="ads", order="-self_seconds", first="50", host="node-0003")

@@ -45,8 +45,11 @@ def test_credentials_of_url_are_in_no_error_and_no_link():
     assert "secret" not in Prometheus(NOWHERE).link("up", Span(0, 60, 2), is_now=False)
 
 
-def test_quoted_label_value_cannot_end_its_quotes():
-    assert quoted('a"} or up{b="\\') == r'"a\"} or up{b=\"\\"'
+@pytest.mark.parametrize(
+    ("label", "promql"), [('a"} or up{b="\\', r'"a\"} or up{b=\"\\"'), ("\N{GRINNING FACE}", '"\N{GRINNING FACE}"')]
+)
+def test_quoted_label_value_cannot_end_its_quotes_and_keeps_unusual_characters(label, promql):
+    assert quoted(label) == promql
 
 
 def test_repeated_query_is_sent_once(server):
@@ -85,10 +88,6 @@ def test_failure_of_query_is_cached_for_one_refresh(server):
 @pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
 def test_credentials_are_removed_from_text_with_url(url):
     assert without_credentials(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
-
-
-def test_quoted_label_value_keeps_unusual_character():
-    assert quoted("\N{GRINNING FACE}") == '"\N{GRINNING FACE}"'
 
 
 def test_link_to_prometheus_has_end_time_in_its_format():

@@ -196,9 +196,10 @@ def test_host_can_be_deselected_without_jobs(open_page, world):
     assert "host" not in app.query_params
 
 
-def test_error_of_hub_is_shown_without_advice_about_its_url(open_page, world):
+@pytest.mark.parametrize("view", ["job", "ranks"])
+def test_error_of_hub_is_shown_without_advice_about_its_url(open_page, world, view):
     world.job_error = "no agent reports a job ads"
-    page = page_text(open_page("ranks", job_id="ads"))
+    page = page_text(open_page(view, job_id="ads"))
     assert "no agent reports a job ads" in page
     assert "is ZMON_HUB_URL right?" not in page
 
