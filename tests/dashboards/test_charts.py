@@ -54,9 +54,10 @@ def test_chart_has_layers_only_for_kinds_of_marks_in_its_data(kind, layers):
     assert len(with_kind["layer"]) - len(without_kind["layer"]) == layers
 
 
-def test_chart_begins_and_ends_with_its_span():
-    tables = charts.tables(frame([1.0, 1.0, 1.0, 1.0, 1.0]), (), 30, 60)
-    assert tables["lines"].column("time").to_pylist() == [30_000, 40_000]
+@pytest.mark.parametrize(("values", "times"), [([1.0] * 5, [30_000, 40_000]), ([], [])])
+def test_chart_begins_and_ends_with_its_span(values, times):
+    tables = charts.tables(frame(values), (), 30, 60)
+    assert tables["lines"].column("time").to_pylist() == times
     assert tables["marks"].column("time").to_pylist() == [30_000, 60_000]
 
 
@@ -70,14 +71,8 @@ def test_value_without_neighbours_is_drawn_as_point(values, alone):
 
 
 def test_stacked_areas_draw_no_points():
-    (panel,) = [panel for panel in VIEWS["job"] if panel.shape == "areas"]
+    panel = panel_of("where")
     assert specification(panel, kinds={"alone"})["layer"] == specification(panel)["layer"]
-
-
-def test_chart_without_values_keeps_begin_and_end_of_its_span():
-    tables = charts.tables(frame([1.0])[:0], (), 30, 60)
-    assert tables["lines"].num_rows == 0
-    assert tables["marks"]["time"].to_pylist() == [30_000, 60_000]
 
 
 def test_single_value_within_span_is_drawn_as_point():
@@ -105,9 +100,7 @@ def test_scaling_curve_omits_size_without_prediction():
 
 
 def test_label_of_finding_that_would_overlap_is_omitted():
-    marks = [
-        Mark("finding", cause, start, start + 5)
-        for cause, start in [("rank_frozen", 0), ("unknown", 3), ("unknown", 30)]
-    ]
-    rows = charts.tables(frame([1, 2]), tuple(marks), 0, 60)["marks"].to_pylist()
+    begins = (("rank_frozen", 0), ("unknown", 3), ("unknown", 30))
+    marks = tuple(Mark("finding", cause, begin, begin + 5) for cause, begin in begins)
+    rows = charts.tables(frame([1, 2]), marks, 0, 60)["marks"].to_pylist()
     assert [row["text"] for row in rows if row["kind"] == "finding"] == ["rank_frozen", "", "cause unknown"]

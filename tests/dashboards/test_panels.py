@@ -114,13 +114,6 @@ def test_panel_by_host_has_line_per_host_if_hosts_are_few():
     assert "spread" not in host_panel.query(Selection("ads", host="n1", num_ranks=1024, num_hosts=128))
 
 
-def test_row_panel_of_many_ranks_has_hosts_unless_host_is_selected():
-    panel = next(panel for panel in ALL if panel.shape == "rows")
-    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS + 1)) == "{host}"
-    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS + 1, host="n1")) == panel.legend
-    assert panel.legend_for(Selection("ads", num_ranks=MAX_ROWS)) == panel.legend
-
-
 @pytest.mark.parametrize("panel", [panel for panel in ALL if panel.grows_with], ids=lambda panel: panel.key)
 def test_panel_with_selected_host_queries_this_host(panel):
     assert 'host="n1"' in panel.query(Selection("ads", host="n1", num_ranks=MAX_ROWS + 1))

@@ -11,6 +11,7 @@ import pytest
 from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.http_requests import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
+from tests.decoding_threads import decode_in_threads
 from tests.http_server import FakeServer
 from zmon.schema.api import JobList, RanksRequest
 
@@ -157,3 +158,16 @@ def test_job_id_from_address_bar_stays_within_its_path(server):
     body |= {"schema": 1, "job_id": "../../metrics", "ranks": [], "num_rows": 0, "summary": summary}
     Hub(url).ranks(RanksRequest("../../metrics"))
     assert requests[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"
+
+
+TWO_ANSWERS = """
+import msgspec
+from dashboards import http_requests
+from zmon.schema.api import FindingList, JobList
+
+bodies = [(msgspec.json.encode(JobList([], False)), JobList), (msgspec.json.encode(FindingList([])), FindingList)]
+"""
+
+
+def test_first_answers_can_be_decoded_by_threads_at_once():
+    decode_in_threads(TWO_ANSWERS, "http_requests._decode(*bodies[number % 2])")
