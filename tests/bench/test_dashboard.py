@@ -199,8 +199,8 @@ def test_browser_time_is_unknown_if_server_took_longer_than_click(capsys):
     click = {"armed": [0.040]}
     served = {"armed": [0.045]}
     prometheus = {kind: {"armed": [0.001]} for kind in rounds.OF_PROMETHEUS.values()}
-    seen = {rounds.CLICK_FIRST: click, rounds.CLICK_AGAIN: {"armed": [0.145]}}
-    report.parts({rounds.FIRST: served, rounds.AGAIN: served, **prometheus}, seen)
+    clicks = {rounds.CLICK_FIRST: click, rounds.CLICK_AGAIN: {"armed": [0.145]}}
+    report.parts({rounds.FIRST: served, rounds.AGAIN: served, **prometheus}, clicks)
     assert re.findall(r"\d+ ms|unknown", capsys.readouterr().out.splitlines()[-1]) == [
         "40 ms", "45 ms", "unknown", "1 ms", "145 ms", "45 ms", "100 ms", "1 ms",
     ]  # fmt: skip

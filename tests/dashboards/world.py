@@ -77,7 +77,7 @@ class World:
         self.incidents: list[IncidentSummary] = []
         self.intents: list[Intent] | None = []  # None: an older hub
         self.ends: list[EndedLaunch] | None = []  # None: an older hub
-        self.scaling: ScalingAnswer = SCALING
+        self.scaling: api.ScalingAnswer = SCALING
         self.ranks: api.RankList | None = None  # the answer about ranks; None: two healthy ranks
         self.hub_is_blind = False
         self.as_of: float | None = None
