@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -103,19 +103,13 @@ def _head(name: str, **labels: str) -> str:
     return f"{name}{{{','.join(f'{label}={json.dumps(value)}' for label, value in labels.items())}}}"
 
 
-def write_blocks(folder: Path, series: Iterable[tuple[str, Samples]]) -> None:
-    """Write the samples as blocks of Prometheus."""
-    text = folder / "samples.om"
-    lines = (f"{head} {float(value)} {time}\n" for head, values in series for time, value in values)
-    text.write_text("".join([*lines, "# EOF\n"]))
-    command: Sequence[str] = ("promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data"))
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-
-
 @contextlib.contextmanager
 def recorded(folder: Path) -> Iterator[str]:
-    """Start Prometheus with the blocks, and yield its URL."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_blocks(folder, samples())
+    """Start Prometheus with the samples as its blocks, and yield its URL."""
+    text = folder / "samples.om"
+    lines = (f"{head} {float(value)} {time}\n" for head, values in samples() for time, value in values)
+    text.write_text("".join([*lines, "# EOF\n"]))
+    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics", str(text), str(folder / "data")]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     with prometheus(folder) as (url, _):
         yield url

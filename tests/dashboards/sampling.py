@@ -42,4 +42,8 @@ def sampling_seconds(intervals: Intervals) -> dict[str, int]:
 @cache
 def groups(intervals: Intervals) -> list[dict]:
     """Return all rule groups."""
-    return [group for text in rendered(intervals).values() for group in yaml.safe_load(text)["groups"]]
+    documents = (yaml.load(text, Loader=yaml.CSafeLoader) for text in rendered(intervals).values())  # ten times as fast
+    return [group for document in documents for group in document["groups"]]
+
+
+RECORDED = {rule["record"] for group in groups(ONE_MACHINE) for rule in group["rules"] if "record" in rule}

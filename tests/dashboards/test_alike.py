@@ -35,11 +35,8 @@ RANKS = {f"rank {rank}": [5.0, 6.0, 7.0] for rank in range(4)}
         (ALL_TO_ALL, RANKS | {"rank 3": [5.0, 6.0, NAN]}, ["3 ranks, equal", "rank 3"]),  # it ended earlier
         (ALL_TO_ALL, {"rank 0": [5.0, 6.0, 7.0]}, ["rank 0"]),
         (ALL_TO_ALL, {"rank 0": [0.0, 0.0, 0.0], "rank 1": [0.0, 0.0, 0.0]}, ["2 ranks, equal"]),
-        (
-            MEMORY,
-            {f"rank {rank} ({kind})": [5.0, 6.0, 7.0] for rank in range(2) for kind in ("process", "used")},
-            ["2 ranks (process), equal", "2 ranks (used), equal"],
-        ),
+        (MEMORY, {f"rank {rank} ({kind})": [5.0] * 3 for rank in range(2) for kind in ("process", "used")},
+         ["2 ranks (process), equal", "2 ranks (used), equal"]),
         (CPU, {"node-1": [0.5, 0.5, 0.5], "node-2": [0.5, 0.5, 0.5]}, ["2 hosts, equal"]),
         (NIC, {"node-1 eth0": [5.0] * 3, "node-1 ib0": [0.0] * 3, "node-2 ib0": [0.0] * 3},
          ["node-1 eth0", "2 interfaces, equal"]),

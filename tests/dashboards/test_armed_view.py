@@ -35,16 +35,14 @@ def test_summary_says_that_all_checks_are_armed_only_if_each_is(states, sentence
     assert summary([Check("hub", state, "") for state in states]) == sentence
 
 
-def test_group_has_its_next_step_once_and_each_result():
-    row = _row([Check("hub", False, "is down", START), Check("agents", False, "are unknown", START)])
-    assert row.count(START) == 1
-    assert "<td>2 checks: hub, agents</td><td>hub: is down<br>agents: are unknown</td>" in row
-
-
-def test_row_has_equal_results_once():
-    row = _row([Check(name, None, "no job runs") for name in "abc"])
-    assert "<td>3 checks: a, b, c</td><td>no job runs</td>" in row
-
-
-def test_group_of_one_has_its_name_only():
-    assert "<td>hub</td><td>is down</td>" in _row([Check("hub", False, "is down", START)])
+@pytest.mark.parametrize(
+    ("results", "names", "cell"),
+    [
+        pytest.param({"hub": "is down"}, "hub", "is down", id="one check"),
+        pytest.param(dict.fromkeys("abc", "is down"), "3 checks: a, b, c", "is down", id="equal results"),
+        pytest.param({"a": "is down", "b": "is old"}, "2 checks: a, b", "a: is down<br>b: is old", id="other results"),
+    ],
+)
+def test_row_of_a_group_has_each_result_and_the_next_step_once(results, names, cell):
+    row = _row([Check(name, False, result, START) for name, result in results.items()])
+    assert f"<td>{names}</td><td>{cell}</td><td>{START}</td>" in row

@@ -91,10 +91,8 @@ def test_cluster_page_sums_what_incidents_of_today_cost(open_page, world):
         changed(INCIDENT, id=STALL.id, **at, lost_gpu_hours=0.1),
     ]
     world.findings = [changed(STALL, **at, lost_gpu_hours=0.5)]  # it is open, and costs more by now
-    assert (
-        figure(open_page("cluster"), "Lost to incidents today")
-        == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
-    )
+    lost = figure(open_page("cluster"), "Lost to incidents today")
+    assert lost == "2 GPU-h <small>3 incidents, 1 of unknown cost</small>"
 
 
 @pytest.mark.parametrize(("incidents", "text"), [([], "0 GPU-h <small>0 incidents</small>"), ([INCIDENT], "unknown")])

@@ -15,12 +15,10 @@ def _context(moment: float = 1_800_000_000.0, address: dict[str, str] | None = N
 
 
 def test_static_state_is_unchanged_by_new_step_and_new_summary():
-    static_state = _context(findings=(STALL,), all_findings=(STALL,)).static_state
-    later = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
-    assert (
-        _context(1_800_000_002.0, findings=(later,), all_findings=(later,), job=changed(JOB, step=99)).static_state
-        == static_state
-    )
+    context = _context(findings=(STALL,), all_findings=(STALL,))
+    finding = changed(STALL, lost_gpu_hours=7.0, summary="rank 1 has not moved for 9 s")
+    later = _context(1_800_000_002.0, findings=(finding,), all_findings=(finding,), job=changed(JOB, step=99))
+    assert later.static_state == context.static_state
 
 
 @pytest.mark.parametrize(
@@ -67,24 +65,21 @@ def test_charts_of_time_before_job_begin_with_span():  # of an earlier job of it
 
 def test_charts_of_all_jobs_begin_with_the_oldest_job():
     """The other job began after the moment of the link."""
-    jobs = tuple(
-        changed(JOB, job_id=name, time={"forward": seconds}) for name, seconds in (("old", 14_400.0), ("new", 600.0))
-    )
-    now = Glance(time=1.8e9, job_id=None, jobs=jobs)
+    old, new = (changed(JOB, job_id=name, time={"forward": age}) for name, age in (("old", 14_400.0), ("new", 600.0)))
+    now = Glance(time=1.8e9, job_id=None, jobs=(old, new))
     address = Address.read({"at": str(1_800_000_000 - 3600), "range": "24h"})
     context = ViewContext(now, address, prometheus=None, hub=None, shows_one_job=False)
     assert context.begin(context.span) == now.time - 14_400
 
 
-@pytest.mark.parametrize("fields", [{"state": "done"}, {"state": "exited"}, {"time": {}}])
-def test_charts_of_ended_or_untimed_job_begin_with_span(fields):
-    context = _context(job=changed(changed(JOB, time={"forward": 400.0}), **fields), address={"range": "6h"})
+@pytest.mark.parametrize(
+    ("fields", "is_blind"),
+    [({"state": "done"}, False), ({"state": "exited"}, False), ({"time": {}}, False), ({}, True)],
+)
+def test_charts_begin_with_span_if_the_begin_of_the_job_is_unknown(fields, is_blind):
+    job = changed(JOB, **{"time": {"forward": 400.0}} | fields)
+    context = _context(job=job, hub_is_blind=is_blind, address={"range": "6h"})
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600
-
-
-def test_charts_begin_with_span_while_hub_is_blind():
-    context = _context(job=changed(JOB, time={"forward": 400.0}), hub_is_blind=True, address={"range": "6h"})
-    assert context.begin(context.span) == context.span.start
 
 
 @pytest.mark.parametrize(

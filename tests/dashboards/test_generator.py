@@ -8,7 +8,6 @@ import pytest
 from dashboards import grafana
 from dashboards.intervals import Intervals
 from dashboards.rules import render
-from tests.dashboards.promtool import promtool
 from tests.places import REPOSITORY
 
 SITE = Intervals(agents_seconds=30, hub_seconds=30)
@@ -37,19 +36,6 @@ def test_rules_for_shards_are_split_by_their_source(tmp_path):
     written = {file.name: file.read_text(encoding="utf-8") for file in tmp_path.iterdir()}
     assert written == render.sharded(SITE)
     assert written.keys() == {"shard.yaml", *render.FILES}
-
-
-def test_dashboards_have_no_files_for_shards(tmp_path):
-    code, _, errors = run("grafana", "--agents", "30s", "--hub", "30s", "--out", tmp_path, "--sharded")
-    assert code == 2
-    assert "No such option" in errors
-
-
-def test_rules_that_the_command_makes_are_accepted_by_promtool(tmp_path):
-    run("rules", "--agents", "1m", "--hub", "7s", "--out", tmp_path)
-    files = sorted(tmp_path.iterdir())
-    assert len(files) == len(render.FILES)
-    assert promtool("check", "rules", *files) == ""
 
 
 def test_command_for_rules_does_not_need_the_dashboard(tmp_path):

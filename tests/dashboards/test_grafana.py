@@ -7,17 +7,16 @@ shown as a gap or as "unknown", never as zero.
 import json
 import re
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
 from dashboards.colours import CATEGORIES, OPS, RANKS
 from dashboards.grafana import dashboards, rendered
-from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP_PANEL, UNITS
+from dashboards.grafana.panel import DATA_SOURCE, MAX_LABELS, STEP_PANEL
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.panels import ALL, VIEWS
 from dashboards.panels.communication import ALL_TO_ALL, BANDWIDTH, IN_FLIGHT
-from dashboards.panels.panel import MAX_ROWS, MAX_SERIES, Unit, series_names
+from dashboards.panels.panel import MAX_ROWS, MAX_SERIES, series_names
 from dashboards.panels.ranks import MEMORY, SELF_TIME, WAITING
 from tests.dashboards.promtool import complaints_about_answers, complaints_about_queries
 from tests.dashboards.sampling import SETS, sampling_seconds
@@ -32,12 +31,8 @@ DASHBOARDS = dashboards(ONE_MACHINE)
 PANELS = [panel for dashboard in DASHBOARDS.values() for panel in dashboard["panels"]]
 BY_TITLE = {panel["title"]: panel for panel in PANELS}
 MARKS = {mark["name"]: mark["expr"] for mark in DASHBOARDS["job"]["annotations"]["list"]}
-BUILT_IN = {  # values that Grafana might fill in
-    "__rate_interval": "40s",
-    "__rate_interval_ms": "40000",
-    "__range": "900s",
-    "__all": "",
-}
+# Values that Grafana might fill in.
+BUILT_IN = {"__rate_interval": "40s", "__rate_interval_ms": "40000", "__range": "900s", "__all": ""}
 SELECTED = {"job_id": "ads", "host": ".*", "rank": "3", "datasource": "prometheus"}
 
 
@@ -111,10 +106,6 @@ def test_panels_do_not_overlap(view):
         occupied |= cells
 
 
-def test_every_unit_is_mapped_to_unit_of_grafana():
-    assert set(UNITS) == set(get_args(Unit))
-
-
 def test_missing_value_is_shown_as_gap_or_unknown_never_zero():
     for panel in PANELS:
         defaults = panel["fieldConfig"]["defaults"]
@@ -159,7 +150,6 @@ def test_colour_scale_is_light_at_low_or_high_end_by_panel(panel, lightest_first
     steps = BY_TITLE[panel.question]["fieldConfig"]["defaults"]["thresholds"]["steps"]
     light = [sum(bytes.fromhex(step["color"][1:])) for step in steps]
     assert light == sorted(light, reverse=lightest_first)
-    assert [step["value"] for step in steps] == [None, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
 
 
 @pytest.mark.parametrize("intervals", SETS)

@@ -34,19 +34,17 @@ def test_heat_map_specification_describes_its_panel(panel):
     assert heat.specification(panel, 4, is_long=False)["description"] == panel.question
 
 
-def test_light_end_of_colour_scale_depends_on_panel():
-    table = series_table(a=[0.0, 1.0], b=[1.0, 0.0])
-    assert [tuple(pixel[:3]) for pixel in pixels(heat.table(SELF_TIME, table, 10, ()))[0]] == [DARK, LIGHT]
-    assert [tuple(pixel[:3]) for pixel in pixels(heat.table(WAITING, table, 10, ()))[0]] == [LIGHT, DARK]
+@pytest.mark.parametrize(
+    ("panel", "colours"), [(SELF_TIME, [DARK, LIGHT, LIGHT]), (WAITING, [LIGHT, DARK, DARK])], ids=["own", "waiting"]
+)
+def test_light_end_of_colour_scale_depends_on_panel_and_values_beyond_it_have_its_last_colour(panel, colours):
+    image = pixels(heat.table(panel, series_table(a=[0.0, 1.0, 1.7]), 10, ()))
+    assert [tuple(pixel[:3]) for pixel in image[0]] == colours
 
 
 def test_unknown_value_is_transparent():
     shown = pixels(heat.table(SELF_TIME, series_table(a=[np.nan, 0.5]), 10, ()))
     assert list(shown[0, :, 3]) == [0, 255]
-
-
-def test_value_beyond_scale_has_last_colour():
-    assert tuple(pixels(heat.table(SELF_TIME, series_table(a=[1.7]), 10, ()))[0, 0, :3]) == LIGHT
 
 
 def test_row_of_culprit_is_first_with_its_pixels():

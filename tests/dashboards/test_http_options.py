@@ -16,6 +16,7 @@ from tests.web.certificates import OPTIONAL, Certificates, live_config
 from tests.web.serving import running_server
 from zmon.schema.http_config import VARIABLE
 
+OURS = {"ca_file": "ca.pem"}
 PASSWORD = bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()
 
 
@@ -34,40 +35,34 @@ def secured(tmp_path):
 
 
 @pytest.fixture
-def fetched(secured, tmp_path, monkeypatch):
-    """Fetch a page with this file, and return it, or the line of the error."""
+def configure(tmp_path, monkeypatch):
+    """Return a function that writes the file in ZMON_HTTP_CONFIG; keys are written as YAML."""
 
-    def fetched(keys):
-        if keys is not None:
-            (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
-            monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+    def write(content):
+        file = tmp_path / "http.yaml"
+        file.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        monkeypatch.setenv(VARIABLE, str(file))
 
-        def fetch(port):
-            try:
-                source = http_requests.Source("hub", "The hub", "ZMON_HUB_URL", f"https://127.0.0.1:{port}", "no hub")
-                return http_requests.fetch(source, "/metrics")
-            except http_requests.Unreachable as error:
-                return str(error)
-
-        async def fetch_from_server():
-            async with running_server(live=secured) as server:
-                return await asyncio.to_thread(fetch, server.port)
-
-        return asyncio.run(fetch_from_server())
-
-    return fetched
+    return write
 
 
-OURS = {"ca_file": "ca.pem"}
+def answer_or_error(url):
+    """Return what the dashboard gets from a hub at this URL, or the line of the error."""
+    try:
+        return http_requests.fetch(http_requests.Source("hub", "The hub", "ZMON_HUB_URL", url, "no hub"), "/metrics")
+    except http_requests.Unreachable as error:
+        return str(error)
 
 
-def test_hub_and_prometheus_are_shown_what_their_sections_have(tmp_path, monkeypatch):
-    keys = {
-        "hub": {"basic_auth": {"username": "ann", "password": "a"}},
-        "prometheus": {"authorization": {"credentials": "b"}},
-    }
-    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+async def answer_with_tls(live):
+    """Return the same of a hub with TLS and users."""
+    async with running_server(live=live) as server:
+        return await asyncio.to_thread(answer_or_error, f"https://127.0.0.1:{server.port}")
+
+
+def test_hub_and_prometheus_are_shown_what_their_sections_have(configure):
+    hub = {"basic_auth": {"username": "ann", "password": "a"}}
+    configure({"hub": hub, "prometheus": {"authorization": {"credentials": "b"}}})
     assert http_options("hub") == HttpOptions(auth=("ann", "a"))
     assert http_options("prometheus") == HttpOptions(headers={"Authorization": "Bearer b"})
 
@@ -76,12 +71,11 @@ def test_hub_and_prometheus_are_shown_what_their_sections_have(tmp_path, monkeyp
     ("http://hub.example.org:9781", {"hub": {"basic_auth": {"username": "ann", "password": "secret"}}}),
     ("http://ann:secret@hub.example.org:9781", {}),
 ])  # fmt: skip
-def test_password_is_not_sent_without_tls_beyond_this_machine(tmp_path, monkeypatch, url, keys):
-    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
-    with pytest.raises(http_requests.Unreachable, match="is not asked: without TLS, anybody") as refused:
-        http_requests.fetch(http_requests.Source("hub", "The hub", "ZMON_HUB_URL", url, "no hub"), "/metrics")
-    assert "secret" not in str(refused.value)
+def test_password_is_not_sent_without_tls_beyond_this_machine(configure, url, keys):
+    configure(keys)
+    error = answer_or_error(url)
+    assert "is not asked: without TLS, anybody" in error
+    assert "secret" not in error
 
 
 def served(monkeypatch, answer):
@@ -89,18 +83,12 @@ def served(monkeypatch, answer):
 
     async def main():
         app = web.Application()
-        app.router.add_get("/page", answer)
+        app.router.add_get("/metrics", answer)
         async with TestServer(app) as server:
-            source = http_requests.Source(
-                "hub", "The hub", "ZMON_HUB_URL", str(server.make_url("")).rstrip("/"), "no hub"
-            )
-            return await asyncio.to_thread(http_requests.fetch, source, "/page")
+            return await asyncio.to_thread(answer_or_error, str(server.make_url("")).rstrip("/"))
 
     monkeypatch.delenv(VARIABLE, raising=False)
-    try:
-        return asyncio.run(main())
-    except http_requests.Unreachable as error:
-        return str(error)
+    return asyncio.run(main())
 
 
 def test_proxy_and_netrc_of_the_environment_are_not_used(tmp_path, monkeypatch):
@@ -139,14 +127,14 @@ HUBS = {
 
 
 @pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
-def test_hub_with_tls_and_users_is_asked(fetched, keys):
-    assert fetched(keys) == b"up 1\n"
+async def test_hub_with_tls_and_users_is_asked(secured, configure, keys):
+    configure(keys)
+    assert await answer_with_tls(secured) == b"up 1\n"
 
 
 @pytest.mark.parametrize("keys", HUBS.values(), ids=HUBS)
-async def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured, tmp_path, monkeypatch, keys):
-    (tmp_path / "http.yaml").write_text(yaml.safe_dump(keys))
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+async def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(secured, configure, keys):
+    configure(keys)
     async with running_server(max_connections=32, live=secured) as server:
         url = f"https://127.0.0.1:{server.port}"
         checks = await asyncio.to_thread(run_checks, url, url)
@@ -154,18 +142,16 @@ async def test_page_armed_asks_a_hub_with_tls_and_users_as_the_other_pages_do(se
 
 
 @pytest.mark.parametrize("text", ["hub: {secret", "secret: 1\nsecret: 2"], ids=["half a mapping", "a key twice"])
-def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(tmp_path, monkeypatch, text):
-    (tmp_path / "http.yaml").write_text(text)
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+def test_page_armed_says_that_the_file_is_unusable_and_repeats_nothing_of_it(configure, text):
+    configure(text)
     (check,) = run_checks("http://127.0.0.1:1", "http://127.0.0.1:1")
     reason = "it is not YAML, or a key is given twice"
     assert check.result == f"cannot be asked: the file in ZMON_HTTP_CONFIG is unusable: {reason}"
     assert check.next_step == "docs/deploy/security.md has all keys."
 
 
-def test_page_armed_says_that_a_certificate_cannot_be_read(tmp_path, monkeypatch):
-    (tmp_path / "http.yaml").write_text("tls_config: {ca_file: none.pem}")
-    monkeypatch.setenv(VARIABLE, str(tmp_path / "http.yaml"))
+def test_page_armed_says_that_a_certificate_cannot_be_read(configure):
+    configure({"tls_config": {"ca_file": "none.pem"}})
     (check,) = run_checks("https://127.0.0.1:1", "https://127.0.0.1:2")
     assert check.armed is False
     assert "none.pem" in check.result
@@ -175,7 +161,7 @@ def test_page_armed_says_that_a_certificate_cannot_be_read(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("keys", "line"),
     [
-        (None, "does not trust"),
+        ({}, "does not trust"),
         ({"tls_config": OURS}, "wants a password, a token or a certificate"),
         ({"hub": {"basic_auth": {"username": "ann", "password": "x"}}, "tls_config": OURS}, "wants a password"),
         ({"basic_auth": {"username": "ann", "password": "x"}}, "write it below one of hub:, prometheus:"),
@@ -184,5 +170,6 @@ def test_page_armed_says_that_a_certificate_cannot_be_read(tmp_path, monkeypatch
         ({"hub": {"authorization": {"credentials_file": "none"}}}, "No such file"),
     ],
 )
-def test_page_says_in_one_line_what_is_missing(fetched, keys, line):
-    assert line in fetched(keys)
+async def test_page_says_in_one_line_what_is_missing(secured, configure, keys, line):
+    configure(keys)
+    assert line in await answer_with_tls(secured)

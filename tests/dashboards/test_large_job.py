@@ -10,6 +10,7 @@ NUM_RANKS = 16_384
 HOSTS = tuple(f"node-{number:04d}" for number in range(NUM_HOSTS))
 MANY = changed(JOB, world_size=NUM_RANKS, ranks_seen=NUM_RANKS, hosts=HOSTS)
 QUIET = RankSummary(NUM_RANKS, 0, 0, (), {"train": NUM_RANKS})
+SECOND_PAGE = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
 VIEWS = ("cluster", "job", "ranks", "communication", "scaling", "hardware", "incidents", "compare")
 
 
@@ -19,13 +20,6 @@ def large(world):
     world.ranks = RankList("ads", [], 0, QUIET)
     world.moment = LARGE
     return world
-
-
-def urgent(*changes: dict, **numbers: int) -> RankList:
-    """Return the answer of the hub about these ranks, which stand out."""
-    rows = [changed(RANKS[0], rank=100 + number, **change) for number, change in enumerate(changes)]
-    summary = changed(QUIET, num_standing_out=len(rows), by_state={**numbers, "train": NUM_RANKS - len(rows)})
-    return RankList("ads", rows, len(rows), summary)
 
 
 def rank_queries(world) -> list[dict[str, str]]:
@@ -52,7 +46,9 @@ def test_tiles_of_a_quiet_job_are_one_bar_and_a_sentence(open_page, large):
 
 
 def test_tiles_show_the_ranks_that_stand_out(open_page, large):
-    large.ranks = urgent({"alive": False, "process_state": None}, {"watched": False}, dead=1, unwatched=1)
+    dead = changed(RANKS[0], rank=100, alive=False, process_state=None)
+    summary = changed(QUIET, num_standing_out=2, by_state={"dead": 1, "unwatched": 1, "train": NUM_RANKS - 2})
+    large.ranks = RankList("ads", [dead, changed(RANKS[0], rank=101, watched=False)], 2, summary)
     page = page_text(open_page("job", job_id="ads"))
     assert "<b>1</b> dead · <b>1</b> unwatched · <b>16,382</b> training" in page
     assert page.count('data-testid="zmon-rank-') == 2
@@ -61,9 +57,8 @@ def test_tiles_show_the_ranks_that_stand_out(open_page, large):
 
 
 def test_ranks_that_nobody_reports_are_unwatched(open_page, large):
-    large.ranks = RankList(
-        "ads", [], 0, changed(QUIET, num_missing=9000, missing=tuple(range(64)), by_state={"train": 1})
-    )
+    summary = changed(QUIET, num_missing=9000, missing=tuple(range(64)), by_state={"train": 1})
+    large.ranks = RankList("ads", [], 0, summary)
     app = open_page("job", job_id="ads")
     assert "9,001 ranks: <b>9,000</b> unwatched · <b>1</b> training" in page_text(app)
     assert page_text(app).count('data-testid="zmon-rank-') == 24
@@ -76,7 +71,7 @@ def test_tiles_are_unknown_if_the_hub_rejects_the_request(open_page, large):
 
 
 def test_table_has_one_page_of_ranks_in_the_order_of_the_url(open_page, large):
-    large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
+    large.ranks = SECOND_PAGE
     app = open_page("ranks", job_id="ads", order="-self_seconds", first="50", host="node-0003")
     assert rank_queries(large) == [{"limit": "50", "offset": "50", "order": "-self_seconds", "host": "node-0003"}]
     assert list(app.dataframe[0].value["rank"]) == list(range(50, 100))
@@ -84,7 +79,7 @@ def test_table_has_one_page_of_ranks_in_the_order_of_the_url(open_page, large):
 
 
 def test_buttons_turn_pages(open_page, large):
-    large.ranks = RankList("ads", [changed(RANKS[0], rank=rank) for rank in range(50, 100)], NUM_RANKS, QUIET)
+    large.ranks = SECOND_PAGE
     app = open_page("ranks", job_id="ads", first="50")
     buttons = {button.label: button for button in app.button}
     assert not buttons["Previous"].disabled

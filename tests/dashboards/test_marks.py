@@ -32,27 +32,21 @@ def test_mark_of_finding_covers_its_open_time_within_span(onset, resolved, drawn
 
 
 @pytest.mark.parametrize(
-    ("onset", "resolved"),
-    [pytest.param(100.0, 900.0, id="before the span"), pytest.param(2100.0, None, id="after the span")],
+    "without_mark",
+    [
+        pytest.param(finding(100.0, 900.0), id="before the span"),
+        pytest.param(finding(2100.0, None), id="after the span"),
+        pytest.param(finding(1200.0, None, "info"), id="of severity info"),
+    ],
 )
-def test_finding_outside_span_has_no_mark(onset, resolved):
-    assert findings((finding(onset, resolved),), SPAN) == []
-
-
-def test_info_finding_has_no_mark():
-    assert findings((finding(1200.0, None, "info"),), SPAN) == []
+def test_finding_has_no_mark(without_mark):
+    assert findings((without_mark,), SPAN) == []
 
 
 def test_each_interval_of_activity_has_a_mark(monkeypatch):
-    times = [1000, 1010, 1020, 1500, 1510]
-    table = pd.DataFrame(
-        {
-            "time": pd.to_datetime([*times, 1030], unit="s", utc=True),
-            "series": "eval",
-            "value": [4.0] * 5 + [float("nan")],
-        }
-    )
-    monkeypatch.setattr(Prometheus, "query_range", lambda *_: History(table.sort_values("time"), 1510))
+    times = pd.to_datetime([1000, 1010, 1020, 1030, 1500, 1510], unit="s", utc=True)
+    table = pd.DataFrame({"time": times, "series": "eval", "value": [4.0, 4.0, 4.0, float("nan"), 4.0, 4.0]})
+    monkeypatch.setattr(Prometheus, "query_range", lambda *_: History(table, 1510))
     assert [(mark.start, mark.end) for mark in activities(Prometheus(""), "ads", SPAN)] == [(1000, 1030), (1500, 1520)]
 
 

@@ -1,7 +1,8 @@
-"""Tests of an open page over several refreshes: the selected rank, the next step of a finding, and its evidence."""
+"""Tests of pages over time: what stays over refreshes of an open page, and the page at a past moment."""
 
 import re
 
+import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
@@ -46,3 +47,28 @@ def test_evidence_is_drawn_again_only_for_a_new_field(open_page, world):
         world.findings = [changed(world.findings[0], evidence=evidence)]
         assert num_starts_of(app.run()) == expected
         assert any(caption.value == as_of for caption in app.caption) is (expected == "42")
+
+
+def test_page_at_past_moment_shows_findings_of_that_time(open_page, world):
+    world.past = [changed(STALL, id="f0", onset=1000.0, detected=1001.0, resolved=1060.0)]
+    page = page_text(open_page("job", job_id="ads", at="1010"))
+    assert "HEALTHY" in page
+    assert "At 00:16:50 UTC: rank_frozen rank 1 on node-1" in page
+
+
+@pytest.mark.parametrize("view", ["cluster", "armed"])
+def test_pages_of_all_jobs_ignore_moment_of_link(open_page, world, view):
+    page = page_text(open_page(view, job_id="ads", at=str(int(NOW) - 86_400)))
+    assert "at=" not in page
+    moments = [float(dict(query)["time"]) for _, *query in world.requests if "time" in dict(query)]
+    assert all(NOW - moment < 60 for moment in moments)
+
+
+def test_links_of_open_finding_have_moment_only_after_its_onset(open_page, world):
+    world.findings = [changed(STALL, onset=NOW - 42.3)]
+    moments = {int(NOW) - 1200: False, int(NOW - 42.3): True}
+    for moment, was_open in moments.items():
+        (next_step,) = [
+            part for part in banner_sections(open_page("job", job_id="ads", at=str(moment))) if "Do this next" in part
+        ]
+        assert (f"at={moment}" in next_step) is was_open

@@ -11,6 +11,7 @@ import pytest
 from dashboards.address import REFRESH_SECONDS, Span
 from dashboards.http_requests import Unreachable, without_credentials
 from dashboards.queries import Hub, Prometheus, quoted
+from tests.decoding_threads import decode_in_threads
 from tests.http_server import FakeServer
 from zmon.schema.api import JobList, RanksRequest
 
@@ -45,8 +46,11 @@ def test_credentials_of_url_are_in_no_error_and_no_link():
     assert "secret" not in Prometheus(NOWHERE).link("up", Span(0, 60, 2), is_now=False)
 
 
-def test_quoted_label_value_cannot_end_its_quotes():
-    assert quoted('a"} or up{b="\\') == r'"a\"} or up{b=\"\\"'
+@pytest.mark.parametrize(
+    ("label", "promql"), [('a"} or up{b="\\', r'"a\"} or up{b=\"\\"'), ("\N{GRINNING FACE}", '"\N{GRINNING FACE}"')]
+)
+def test_quoted_label_value_cannot_end_its_quotes_and_keeps_unusual_characters(label, promql):
+    assert quoted(label) == promql
 
 
 def test_repeated_query_is_sent_once(server):
@@ -85,10 +89,6 @@ def test_failure_of_query_is_cached_for_one_refresh(server):
 @pytest.mark.parametrize("url", ["http://me:p@ss@h:9", "http://me:a/b@h:9", "http://me:s3cret@h:9/prometheus"])
 def test_credentials_are_removed_from_text_with_url(url):
     assert without_credentials(f"cannot reach {url}/api").startswith("cannot reach http://h:9")
-
-
-def test_quoted_label_value_keeps_unusual_character():
-    assert quoted("\N{GRINNING FACE}") == '"\N{GRINNING FACE}"'
 
 
 def test_link_to_prometheus_has_end_time_in_its_format():
@@ -158,3 +158,16 @@ def test_job_id_from_address_bar_stays_within_its_path(server):
     body |= {"schema": 1, "job_id": "../../metrics", "ranks": [], "num_rows": 0, "summary": summary}
     Hub(url).ranks(RanksRequest("../../metrics"))
     assert requests[0][0] == "/api/v1/jobs/..%2F..%2Fmetrics/ranks"
+
+
+TWO_ANSWERS = """
+import msgspec
+from dashboards import http_requests
+from zmon.schema.api import FindingList, JobList
+
+bodies = [(msgspec.json.encode(JobList([], False)), JobList), (msgspec.json.encode(FindingList([])), FindingList)]
+"""
+
+
+def test_first_answers_can_be_decoded_by_threads_at_once():
+    decode_in_threads(TWO_ANSWERS, "http_requests._decode(*bodies[number % 2])")

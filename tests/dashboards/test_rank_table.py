@@ -20,10 +20,5 @@ def test_table_keeps_seconds_by_which_a_browser_sorts(open_page):
     assert list(table.value["self time"]) == [0.05, 0.05]
 
 
-def test_every_column_of_seconds_has_units():
-    assert rank_table.SECONDS == ["self time", "exposed time", "in flight for", "unchanged for", "overdue"]
-    assert not [head for head in rank_table.COLUMNS.values() if "(s)" in head]
-
-
 def test_table_without_ranks_stays_a_table():
     assert rank_table._with_units(pd.DataFrame()).empty

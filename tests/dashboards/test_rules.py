@@ -7,6 +7,7 @@ import yaml
 
 from dashboards.intervals import CLUSTER, ONE_MACHINE
 from dashboards.rules.render import rendered
+from tests.dashboards.sampling import RECORDED
 from tests.places import REPOSITORY
 from zmon import detectors, metrics
 from zmon.detectors.stall import Stall
@@ -38,12 +39,6 @@ CAUSES = sorted(
     {cause for detector in (*detectors.ALL, Unread()) for cause in detector.causes}
     | {cause for causes in CONTRACT.values() for cause in causes.split()}
 )
-RECORDED = {
-    rule.get("record")
-    for file in RULES.parent.glob("*.yaml")
-    for group in parsed(file).get("groups", ())
-    for rule in group["rules"]
-}
 NEVER_QUIET = "ZmonWatchdog"  # a dead-man's switch: its silence is the alarm
 
 ALERTS = {rule["alert"]: rule for group in parsed(RULES)["groups"] for rule in group["rules"] if "alert" in rule}

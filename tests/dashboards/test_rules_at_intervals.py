@@ -33,6 +33,16 @@ def missed(seconds, begin):
     return lambda now: not begin <= now < begin + seconds
 
 
+def never(now):
+    """Return False: a daemon that does not answer."""
+    return False
+
+
+def paused(begin, seconds):
+    """Return the seconds by which a rank exceeds its lease that pauses for this time."""
+    return lambda now: now - begin + 0.5 if begin <= now <= begin + seconds else 0.0
+
+
 def complaints(folder, scraping, expected):
     """Return what promtool complains about after it evaluated the alerts."""
     return complaints_about_rules(folder, scraping, ["zmon.yaml"], scraping.intervals.evaluation_seconds, expected)
@@ -59,13 +69,9 @@ def test_alerts_are_quiet_if_all_is_well(tmp_path, intervals):
 def test_alerts_are_quiet_if_single_scrapes_fail(tmp_path, intervals):
     begin = begin_of_fault(intervals)
     until = begin + 60 + 6 * intervals.slowest.seconds
-    scraping = Scraping(
-        intervals,
-        until,
-        agent=missed(intervals.agents_seconds, begin),
-        hub=missed(intervals.hub_seconds, begin + 30 + intervals.slowest.seconds),
-    )
-    assert complaints(tmp_path, scraping, {(QUIET % "", until): {}}) == ""
+    agent = missed(intervals.agents_seconds, begin)
+    hub = missed(intervals.hub_seconds, begin + 30 + intervals.slowest.seconds)
+    assert complaints(tmp_path, Scraping(intervals, until, agent=agent, hub=hub), {(QUIET % "", until): {}}) == ""
 
 
 @SETS
@@ -98,7 +104,7 @@ def test_overdue_ranks_without_a_hub_are_reported_in_time(tmp_path, intervals):
     begin = begin_of_fault(intervals)
     pause = intervals.pending(intervals.slowest, 20 + intervals.slowest.seconds + intervals.evaluation_seconds)
     late = begin + intervals.agents_seconds + pause + 2 * intervals.evaluation_seconds
-    scraping = Scraping(intervals, late, hub=lambda now: False, overdue=lambda now: max(0.0, now - begin))
+    scraping = Scraping(intervals, late, hub=never, overdue=lambda now: max(0.0, now - begin))
     assert fires(tmp_path, "ZmonLeaseOverdue", scraping, begin + pause - 1, late, also="ZmonHubDown") == ""
 
 
@@ -116,12 +122,7 @@ def test_overdue_ranks_are_quiet_while_a_hub_that_sees_them_works_and_restarts(t
 def test_pause_that_heals_is_quiet_without_a_hub(tmp_path, intervals, seconds):
     scrape = intervals.agents_seconds * (30 // intervals.agents_seconds + 5) - 1  # the pause has just begun
     until = scrape + 60 + 4 * intervals.slowest.seconds
-    scraping = Scraping(
-        intervals,
-        until,
-        hub=lambda now: False,
-        overdue=lambda now: now - scrape + 0.5 if scrape <= now <= scrape + seconds else 0.0,
-    )
+    scraping = Scraping(intervals, until, hub=never, overdue=paused(scrape, seconds))
     assert complaints(tmp_path, scraping, {(QUIET % "|ZmonHubDown", until): {}}) == ""
 
 
@@ -130,10 +131,8 @@ def test_recorded_rates_have_no_gap_although_a_scrape_fails(tmp_path, intervals)
     every = intervals.recorded.seconds
     num_last = 12
     until = 20 * every
-    begin = until - 6 * every
-    scraping = Scraping(
-        intervals, until, agent=missed(intervals.agents_seconds, begin), hub=missed(intervals.hub_seconds, begin)
-    )
+    agent, hub = (missed(s, until - 6 * every) for s in (intervals.agents_seconds, intervals.hub_seconds))
+    scraping = Scraping(intervals, until, agent=agent, hub=hub)
     values = {
         "zmon:job_samples:rate": ('job_id="ads"', 128.0),
         "zmon:job_step_seconds:median": ('job_id="ads"', 0.5),

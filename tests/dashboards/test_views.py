@@ -1,17 +1,19 @@
 """Tests of all pages, run by Streamlit's AppTest with a recorded Prometheus and a fake hub."""
 
 import re
+import threading
 import time
 from collections import Counter
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from dashboards.colours import BLUE, GREY
 from dashboards.panels import VIEWS as PANELS
 from dashboards.side import Side
 from dashboards.views import compare, hosts
 from tests.build import rank_state
-from tests.dashboards.recorded import EMPTY, NOW
+from tests.dashboards.recorded import ALERTS, EMPTY, NOW
 from tests.dashboards.world import INCIDENT, JOB, STALL, changed, page_text, selectbox
 from tests.http_server import FakeServer
 from tests.places import REPOSITORY
@@ -91,7 +93,7 @@ def test_panel_without_series_names_missing_series(open_page, world, view):
     world.moment = EMPTY
     page = page_text(open_page(view, job_id="ads", rank="1"))
     for panel in PANELS[view]:
-        assert f"Prometheus has no {' or '.join(panel.series())}" in page
+        assert f"unknown: Prometheus has no {' or '.join(panel.series())}" in page
 
 
 @pytest.mark.parametrize(
@@ -151,14 +153,10 @@ def test_missing_incident_is_reported(open_page, world):
     assert "There is no incident gone" in page_text(open_page("incidents", incident="gone"))
 
 
-def test_compare_page_has_rows_of_time_categories(open_page):
-    page = page_text(open_page("compare", job_id="ads", other="ads"))
-    assert "wall-clock per step: all_to_all" in page
-
-
-def test_ended_job_is_compared_with_job_that_began_later(open_page):
+def test_ended_job_is_compared_with_job_that_began_later_by_time_category(open_page):
     page = page_text(open_page("compare", job_id="ended", other="ads"))
     assert re.findall(r"<th>(\w+) until", page) == ["ads", "ended"]
+    assert "wall-clock per step: all_to_all" in page
 
 
 def test_difference_that_comes_from_rounding_is_none() -> None:
@@ -238,3 +236,40 @@ def test_unknown_job_to_compare_with_stays_selected(open_page):
 
 def test_communication_page_calls_traffic_between_hosts_unknown(open_page):
     assert "Traffic between two hosts is unknown" in page_text(open_page("communication", job_id="ads"))
+
+
+def test_hardware_page_shows_gpu_utilization_of_hosts_and_unknown_in_grey(open_page):
+    page = page_text(open_page("hardware", job_id="ads"))
+    assert 'title="GPU 0 50.0 %, GPU 1 unknown, GPU 2 50.0 %' in page
+    assert f"{BLUE}80 0% 12.5%,{GREY} 12.5% 25%,{BLUE}80 25% 37.5%" in page
+
+
+@pytest.mark.parametrize("view", ["cluster", "job", "ranks", "incidents"])
+def test_finding_of_a_severity_that_only_a_newer_hub_knows_is_shown(open_page, world, view):
+    world.findings = [changed(STALL, severity="meltdown<b>")]
+    world.incidents = [changed(INCIDENT, severity="meltdown<b>")]
+    page = page_text(open_page(view, job_id="ads"))
+    assert "MELTDOWN&lt;B&gt;" in page
+    assert "HEALTHY" not in page
+    assert "rank 1 on node-1" in page
+
+
+def test_alert_of_unknown_severity_is_listed_after_critical_alert(open_page, world):
+    world.moment = ALERTS
+    page = page_text(open_page("cluster")).partition('data-testid="zmon-firing"')[2]
+    assert page.index("ZmonC") < page.index("ZmonB")  # critical, and of the severity "meltdown"
+
+
+def test_requests_of_the_banner_are_sent_together(open_page, world, monkeypatch):
+    """The hub answers neither request before it has both."""
+    both = threading.Barrier(2)
+
+    def answer(path: str, query: dict[str, str]) -> object:
+        if path.endswith("/jobs") or "active" in query:
+            both.wait(10)
+        return world.hub(path, query)
+
+    hub = FakeServer(answer)
+    monkeypatch.setenv("ZMON_HUB_URL", hub.url)
+    assert "HEALTHY" in page_text(open_page("job", job_id="ads"))
+    hub.close()

@@ -117,12 +117,6 @@ def test_window_of_a_chart_has_the_samples_that_its_function_needs(intervals):
     assert num_selectors > 30
 
 
-def test_charts_of_one_machine_have_the_windows_for_scrapes_every_2_s():
-    assert {source: ONE_MACHINE.chart_window(source) for source in ("hub", "both", "ranks")} == {
-        "hub": 10, "both": 10, "ranks": 20,
-    }  # fmt: skip
-
-
 @pytest.mark.parametrize("seconds", [0, LONGEST_SECONDS + 1])
 def test_no_rules_are_made_for_intervals_out_of_range(seconds):
     for agents, hub in ((seconds, 2), (2, seconds)):

@@ -11,24 +11,8 @@ from streamlit.testing.v1.element_tree import Selectbox
 
 from tests.dashboards.recorded import NOW
 from zmon.job.headline import with_headline
+from zmon.schema import api
 from zmon.schema.act import Intent
-from zmon.schema.api import (
-    CurvePoint,
-    EfficiencyAnswer,
-    EndList,
-    FindingList,
-    IncidentList,
-    IntentList,
-    JobList,
-    Problem,
-    RankList,
-    RankRow,
-    RankSummary,
-    ScalingAnswer,
-    SizeNow,
-    SizeRow,
-    StepAnswer,
-)
 from zmon.schema.ended_launch import EndedLaunch
 from zmon.schema.evidence import Evidence
 from zmon.schema.finding import Finding
@@ -56,23 +40,23 @@ def changed(value: T, **fields: object) -> T:
 
 
 RANKS = [
-    RankRow(
+    api.RankRow(
         rank=rank, host="node-1", pid=4710 + rank, alive=True, process_state="S", exit_status=None, activity="train",
         phase="forward", step=604, op=None, sequence=None, state_seconds=0.01, overdue_seconds=0.0, self_seconds=0.05,
         exposed_seconds=0.03,
     )
     for rank in (0, 1)
 ]  # fmt: skip
-SCALING = ScalingAnswer(
+SCALING = api.ScalingAnswer(
     job_id="ads", name="ranker", unknown="", what_ifs={"net": "bandwidth between hosts"},
-    points=[CurvePoint(ranks=1, samples=512, seconds=0.05, half_width_seconds=None, by="x", recorded=0.0,
-                       samples_per_second=10240.0, causes={})],
-    now=SizeNow(ranks=2, samples=1024, seconds=0.0832, samples_per_second=24615.0),
+    points=[api.CurvePoint(ranks=1, samples=512, seconds=0.05, half_width_seconds=None, by="x", recorded=0.0,
+                           samples_per_second=10240.0, causes={})],
+    now=api.SizeNow(ranks=2, samples=1024, seconds=0.0832, samples_per_second=24615.0),
     sizes=[
-        SizeRow(2, 1024, StepAnswer(0.06, {"own": 0.05, "all_to_all": 0.01}, 17066.0),
-                efficiency=EfficiencyAnswer(0.9, "weak")),
-        SizeRow(16, 8192, StepAnswer(unknown="nobody has measured how fast all_to_all is between hosts"),
-                efficiency=EfficiencyAnswer(unknown="nobody knows")),
+        api.SizeRow(2, 1024, api.StepAnswer(0.06, {"own": 0.05, "all_to_all": 0.01}, 17066.0),
+                    efficiency=api.EfficiencyAnswer(0.9, "weak")),
+        api.SizeRow(16, 8192, api.StepAnswer(unknown="nobody has measured how fast all_to_all is between hosts"),
+                    efficiency=api.EfficiencyAnswer(unknown="nobody knows")),
     ],
 )  # fmt: skip
 INCIDENT = IncidentSummary(
@@ -93,8 +77,8 @@ class World:
         self.incidents: list[IncidentSummary] = []
         self.intents: list[Intent] | None = []  # None: an older hub
         self.ends: list[EndedLaunch] | None = []  # None: an older hub
-        self.scaling: ScalingAnswer = SCALING
-        self.ranks: RankList | None = None  # the answer about ranks; None: two healthy ranks
+        self.scaling: api.ScalingAnswer = SCALING
+        self.ranks: api.RankList | None = None  # the answer about ranks; None: two healthy ranks
         self.hub_is_blind = False
         self.as_of: float | None = None
         self.job_error = ""  # the error of the hub to requests about one job
@@ -109,29 +93,30 @@ class World:
         self.hub_requests.append((path, query))
         match path.removeprefix("/api/v1/").split("/"):
             case ["jobs"]:
-                return JobList([with_headline(job, self.findings) for job in self.jobs], self.hub_is_blind, self.as_of)
+                jobs = [with_headline(job, self.findings) for job in self.jobs]
+                return api.JobList(jobs, self.hub_is_blind, self.as_of)
             case ["jobs", _, _] if self.job_error:
-                return Problem(self.job_error)
+                return api.Problem(self.job_error)
             case ["jobs", job_id, "ranks"]:
-                return self.ranks or RankList(
-                    job_id, RANKS, len(RANKS), RankSummary(len(RANKS), 0, 0, (), {"train": len(RANKS)})
-                )
+                healthy = api.RankSummary(len(RANKS), 0, 0, (), {"train": len(RANKS)})
+                return self.ranks or api.RankList(job_id, RANKS, len(RANKS), healthy)
             case ["jobs", _, "scaling"]:
                 return self.scaling
             case ["incidents"]:
-                return IncidentList(self.incidents)
+                return api.IncidentList(self.incidents)
             case ["ends"] if self.ends is not None:
                 ends = [end for end in self.ends if query.get("job_id", end.job_id) == end.job_id]
-                return EndList(ends[: int(query["limit"])], len(ends))
+                return api.EndList(ends[: int(query["limit"])], len(ends))
             case ["intents"] if self.intents is not None:
                 intents = [intent for intent in self.intents if intent.job_id == query["job_id"]]
-                return IntentList(intents[: int(query["limit"])], len(intents))
+                return api.IntentList(intents[: int(query["limit"])], len(intents))
             case ["incidents", _, "report.html"]:
                 return b"<h1>what was kept</h1>"
             case _:
                 findings = self.findings + ([] if "active" in query else self.past)
-                bare = query.get("evidence") == "0"
-                return FindingList([replace(finding, evidence=Evidence()) if bare else finding for finding in findings])
+                if query.get("evidence") == "0":
+                    findings = [replace(finding, evidence=Evidence()) for finding in findings]
+                return api.FindingList(findings)
 
     def prometheus(self, path: str, query: dict[str, str]) -> tuple[int, bytes]:
         """Return the answer of the recorded Prometheus. A query without a time is about the moment of the page."""

@@ -16,6 +16,13 @@ import bench.device
 HERTZ = 1e9
 UUID = "5f2d0c8a-7a51-3d55-8a4b-0a6f2b6d0c11"
 ALLOCATED, RESERVED, PEAK = 256 << 20, 768 << 20, 700 << 20
+MEMORY_STATS = {  # the allocator's figures, as torch returns them nested
+    "allocated_bytes": {"all": {"current": ALLOCATED, "peak": PEAK}},
+    "reserved_bytes": {"all": {"current": RESERVED}},
+}
+FLAT_STATS = {
+    f"{what}.all.{when}": number for what, pools in MEMORY_STATS.items() for when, number in pools["all"].items()
+}
 
 
 class SimulatedGpu:
@@ -57,23 +64,6 @@ class Event:
         return (end.time - self.time) * 1e3
 
 
-def memory_stats(device=None):
-    """Return the allocator's figures, flat."""
-    return {
-        "allocated_bytes.all.current": ALLOCATED,
-        "allocated_bytes.all.peak": PEAK,
-        "reserved_bytes.all.current": RESERVED,
-    }
-
-
-def nested_memory_stats():
-    """Return the same figures as a nested dictionary."""
-    return {
-        "allocated_bytes": {"all": {"current": ALLOCATED, "peak": PEAK}},
-        "reserved_bytes": {"all": {"current": RESERVED}},
-    }
-
-
 def install():
     """Replace torch.cuda and NCCL in this process; call this before zmon attaches."""
     replaced = {
@@ -85,8 +75,8 @@ def install():
         "current_device": lambda: 0,
         "is_current_stream_capturing": lambda: False,
         "get_device_properties": lambda index: SimpleNamespace(uuid=UUID, name="NVIDIA H100 80GB HBM3"),
-        "memory_stats": memory_stats,
-        "memory_stats_as_nested_dict": nested_memory_stats,
+        "memory_stats": lambda device=None: FLAT_STATS,
+        "memory_stats_as_nested_dict": lambda: MEMORY_STATS,
         "set_sync_debug_mode": lambda mode: None,
     }
     for name, value in replaced.items():

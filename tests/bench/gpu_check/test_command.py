@@ -18,15 +18,8 @@ NEEDS_GPU = tuple(check.name for check in ALL if all(setting.num_gpus for settin
 
 
 def run(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "bench.gpu_check", *arguments],
-        cwd=REPOSITORY,
-        env={**os.environ, "CUDA_VISIBLE_DEVICES": ""},
-        capture_output=True,
-        text=True,
-        timeout=150,
-        check=False,
-    )
+    command, env = [sys.executable, "-m", "bench.gpu_check", *arguments], {**os.environ, "CUDA_VISIBLE_DEVICES": ""}
+    return subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, timeout=150, check=False)
 
 
 @pytest.mark.e2e  # it imports torch in a process

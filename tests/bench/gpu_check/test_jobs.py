@@ -5,17 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from bench.gpu_check import records
 from bench.gpu_check.checks import allocator, communication, cost, events, synchronization, training
 from bench.gpu_check.kit import read_box
-from bench.gpu_check.records import (
-    AllocatorFigures,
-    MarkCosts,
-    OverlapSteps,
-    SubmittedSteps,
-    TimedKernels,
-    TrainedRank,
-    read,
-)
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, PASSED
 from bench.gpu_check.settings import ALONE, ONE_RANK
 from bench.switching import MODES, costs
@@ -55,7 +47,7 @@ def outcomes(results):
 
 def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path):
     box = run_job("events", ALONE.key)
-    record = read(tmp_path, 0, TimedKernels)
+    record = records.read(tmp_path, 0, records.TimedKernels)
     assert record.device_events
     *phases, _ = events.compare(record, box.steps)  # the last one compares the host's time, which is real
     assert [(result.what, result.outcome) for result in phases] == [
@@ -69,7 +61,7 @@ def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path)
 @pytest.mark.slow  # another job of the kit is in every run
 def test_marks_are_measured_in_every_mode_by_turns(run_job, tmp_path):
     run_job("marks", ALONE.key, "4")
-    mark_costs = read(tmp_path, 0, MarkCosts)
+    mark_costs = records.read(tmp_path, 0, records.MarkCosts)
     assert {len(blocks) for blocks in mark_costs.by_mode.values()} == {4}
     results = list(cost.compare_marks(mark_costs))
     assert [result.what for result in results] == [
@@ -78,9 +70,13 @@ def test_marks_are_measured_in_every_mode_by_turns(run_job, tmp_path):
     assert results[0].outcome == MEASURED
 
 
+# The probe reads the allocator at most once a second.
+SHORT_ALLOCATOR = "allocator.HELD_BYTES = allocator.FREED_BYTES = 1000; allocator._STEADY_SECONDS = 1.5"
+
+
 def test_allocator_figures_in_the_box_are_those_of_torch(run_job, tmp_path):
-    box = run_job("allocator", ALONE.key, before="allocator.HELD_BYTES = allocator.FREED_BYTES = 1000")
-    figures = read(tmp_path, 0, AllocatorFigures)
+    box = run_job("allocator", ALONE.key, before=SHORT_ALLOCATOR)
+    figures = records.read(tmp_path, 0, records.AllocatorFigures)
     results = outcomes(allocator.compare(box.memory, figures))
     assert set(results.values()) == {PASSED, NOT_CHECKED}  # nvidia-smi does not list the process
     assert FAILED in outcomes(allocator.compare(box.memory, replace(figures, peak=1))).values()
@@ -88,7 +84,7 @@ def test_allocator_figures_in_the_box_are_those_of_torch(run_job, tmp_path):
 
 def test_training_on_the_device_has_every_step_and_collective(run_job, tmp_path):
     box = run_job("parallel", ONE_RANK.key, "ddp", "20")
-    record = read(tmp_path, 0, TrainedRank)
+    record = records.read(tmp_path, 0, records.TrainedRank)
     results = outcomes(training.compare(MACHINE, replace(ONE_RANK, backend="gloo"), 20, [box], [record]))
     assert results.pop("sum of the steps, of the host's time from first to last") == FAILED  # two clocks
     assert results.pop("overhead that zmon reports, per step") == MEASURED
@@ -98,7 +94,7 @@ def test_training_on_the_device_has_every_step_and_collective(run_job, tmp_path)
 
 def test_watched_steps_do_not_wait_for_the_device(run_job, tmp_path):
     run_job("synchronization", ONE_RANK.key)
-    record = read(tmp_path, 0, SubmittedSteps)
+    record = records.read(tmp_path, 0, records.SubmittedSteps)
     assert (record.num_dropped, record.error) == (0, "")
     results = outcomes(synchronization.compare(record))
     assert results["records dropped under that mode"] == PASSED
@@ -108,7 +104,7 @@ def test_watched_steps_do_not_wait_for_the_device(run_job, tmp_path):
 def test_wait_behind_a_kernel_has_a_step_for_each_length(run_job, tmp_path):
     before = "communication.torch.cuda.mem_get_info = lambda device: (1 << 22, 1 << 22)"
     box = run_job("communication", ONE_RANK.key, before=before)
-    record = read(tmp_path, 0, OverlapSteps)
+    record = records.read(tmp_path, 0, records.OverlapSteps)
     assert record.op == "all_gather"
     assert list(box.steps.column("calls_all_gather")) == [1, 1, 1]
     (result,) = communication.compare("", "nccl", record, box.steps)

@@ -1,13 +1,15 @@
 """Tests of the matrix of recoveries: its cells, its table, and sessions that resume."""
 
+import contextlib
+from types import SimpleNamespace
+
 import pytest
 from msgspec.structs import replace
 
 from bench.recovery import matrix
 from bench.recovery.cells import FAULTS, JOBS, MAX_RESTARTS, Cell, cells
 from bench.recovery.policy import POLICY
-from tests.lab.drills.test_acts import ACT, ONSET, STOP
-from tests.lab.drills.test_score import ROW
+from tests.lab.drills.build import ACT, ONSET, ROW, STOP
 
 FROZEN = Cell("frozen", "trainer", 2, 0.02)
 KILLED = Cell("killed", "handler", 4, 0.25)
@@ -72,18 +74,11 @@ def plays(monkeypatch):
         played.append((drill.name, draw.repeat, stage.policy))
         return replace(ACTED, drill=drill.name, repeat=draw.repeat, time=ONSET)
 
-    class Opened:
-        def __init__(self, name, folder, policy):
-            self.policy = policy
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
+    def open_stage(name, folder, policy):
+        return contextlib.nullcontext(SimpleNamespace(policy=policy))
 
     monkeypatch.setattr(matrix, "play", play)
-    monkeypatch.setattr(matrix, "open_stage", Opened)
+    monkeypatch.setattr(matrix, "open_stage", open_stage)
     return played
 
 

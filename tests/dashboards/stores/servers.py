@@ -2,13 +2,13 @@
 
 import contextlib
 import subprocess
-import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import requests
 import yaml
 
+from tests.boxes import eventually
 from tests.ports import free_port
 
 START_SECONDS = 60.0
@@ -22,16 +22,15 @@ def started(log: Path, url: str, *command: str) -> Iterator[subprocess.Popen]:
     """Start a server, wait until it is healthy, and end it with the block."""
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output)
+
+    def has_begun() -> bool:
+        assert process.poll() is None, log.read_text()[-2000:]
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(url, timeout=5).ok
+        return False
+
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while time.monotonic() < deadline:
-            assert process.poll() is None, log.read_text()[-2000:]
-            with contextlib.suppress(requests.RequestException):
-                if requests.get(url, timeout=5).ok:
-                    break
-            time.sleep(0.05)
-        else:
-            raise AssertionError(f"{command[0]} is not healthy: {log.read_text()[-2000:]}")
+        assert eventually(has_begun, START_SECONDS), f"{command[0]} is not healthy: {log.read_text()[-2000:]}"
         yield process
     finally:
         process.kill()
@@ -47,10 +46,9 @@ def prometheus(folder: Path, config: Mapping[str, object] | None = None) -> Iter
     file.write_text(yaml.safe_dump(dict(config or {})))
     url = f"http://127.0.0.1:{port}"
     with started(
-        folder / "log", f"{url}/-/ready", "prometheus", f"--config.file={file}",
+        folder / "log", f"{url}/-/ready", "prometheus", f"--config.file={file}", "--log.level=warn",
         f"--storage.tsdb.path={folder / 'data'}", "--storage.tsdb.retention.time=100y",
-        f"--web.listen-address=127.0.0.1:{port}", "--log.level=warn",
-        "--web.enable-remote-write-receiver",
+        f"--web.listen-address=127.0.0.1:{port}", "--web.enable-remote-write-receiver",
     ) as process:  # fmt: skip
         yield url, process
 

@@ -1,6 +1,7 @@
 """Tests of the command `zmon drill`: misuse, exit codes, output, and resumed sessions."""
 
 import dataclasses
+import functools
 import json
 import shutil
 import signal
@@ -14,26 +15,15 @@ from lab.drills import session
 from lab.drills.draw import draw_job
 from lab.drills.matrix import ALL
 from lab.drills.play import play
-from tests.lab.drills.test_score import ROW
-from zmon.cli.main import main
+from tests.lab.drills.build import ROW
 from zmon.errors import PartFailed
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(command, monkeypatch):
     """Return a function that runs `zmon drill …` in this process and returns exit code, stdout and stderr."""
-    monkeypatch.setenv("ZMON_DATA_DIR", str(tmp_path / "data"))
-    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setattr(drill_command.signal, "signal", lambda *_: None)
-
-    def drill(*arguments):
-        monkeypatch.setattr("sys.argv", ["zmon", "drill", *arguments])
-        with pytest.raises(SystemExit) as exit_info:
-            main()
-        out, err = capsys.readouterr()
-        return exit_info.value.code or 0, out, err
-
-    return drill
+    return functools.partial(command, "drill")
 
 
 @pytest.fixture
@@ -79,11 +69,9 @@ def test_misuse_prints_one_line_and_exits_with_2(run, arguments, part):
     assert len(err.strip().splitlines()) == 1
 
 
-def test_list_option_prints_every_drill(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["zmon", "drill", "--list"])
-    main()
-    out = capsys.readouterr().out
-    assert all(drill.name in out for drill in ALL)
+def test_list_option_prints_every_drill(run):
+    _, out, _ = run("--list")
+    assert [drill.name for drill in ALL if drill.name not in out] == []
 
 
 def test_missing_program_is_reported_in_the_last_line(run, monkeypatch):
@@ -169,7 +157,7 @@ def test_resume_plays_the_remaining_drills_with_the_same_seed(run, rows):
 def test_policy_of_acts_is_that_of_the_session_after_a_resume_too(run, rows, policies, tmp_path):
     policy = tmp_path / "policy.yaml"
     policy.write_text("rules: []")
-    run("rank-killed", "--act", str(policy))
+    run("rank-killed", "--act", policy)
     run("--resume")
     run("rank-killed")
     assert policies == [policy, policy, None]

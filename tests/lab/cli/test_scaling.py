@@ -79,13 +79,8 @@ def test_command_without_training_exits_with_1_and_reason(tmp_path, command, par
     assert part in " ".join(done.stdout.split())
 
 
-def wait_until_gone(pid):
-    """Wait until the process is gone: on a busy machine a killed process takes a moment to die."""
-
-    def is_gone():
-        return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-
-    return eventually(is_gone, 5)
+def is_gone(pid):
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 # The command line with 2 s instead of 20 s between SIGTERM and SIGKILL.
@@ -106,7 +101,7 @@ def test_job_without_a_step_is_ended_with_all_its_processes(tmp_path, job, part)
     assert done.returncode == 1
     assert part in " ".join(done.stdout.split())
     assert time.monotonic() - begin < 40
-    assert wait_until_gone(int(marker.read_text()))
+    assert eventually(lambda: is_gone(int(marker.read_text())))
 
 
 @pytest.mark.e2e
@@ -122,7 +117,7 @@ def test_signal_ends_scaling_and_its_job(tmp_path, signal_number):
         assert process.wait(30) == 130
     finally:
         process.kill()
-    assert wait_until_gone(int(marker.read_text()))
+    assert eventually(lambda: is_gone(int(marker.read_text())))
 
 
 @pytest.mark.parametrize(

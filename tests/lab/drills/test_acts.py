@@ -5,21 +5,7 @@ from msgspec.structs import replace
 
 from lab.drills.acts import is_act
 from lab.drills.random_verdict import deviation, outcome, result_of
-from lab.drills.truth import TrueFault
-from tests.lab.drills.test_random_verdict import EXITED
-from tests.lab.drills.test_score import ROW
-from zmon.schema.act import ACTED, ENFORCE, KILL_CULPRIT, Intent
-
-ONSET = 1000.0
-ACT = Intent(
-    id="1", rule="frozen", act=KILL_CULPRIT, mode=ENFORCE, time=ONSET + 1, finding="f", job_id="drill-1",
-    launch_id="l", attempt=0, cause="rank_frozen", proof="process_state", severity="critical",
-    confidence=0.97, ranks=(2,), hosts=("node-a",), run_uids=("u",), step=7, onset=ONSET, labels={}, result=ACTED,
-)  # fmt: skip
-STOP = TrueFault("drill-1", "stop", 2, "node-a", ONSET, ("rank_frozen",))
-PAUSE = TrueFault("drill-1", "pause-in-data", 2, "node-a", ONSET, (), ("input_stall",))
-CANCEL = TrueFault("drill-1", "cancel-term", None, "node-a", ONSET)
-RESET = TrueFault("drill-1", "reset", None, "node-a", ONSET, ("connection_lost",))
+from tests.lab.drills.build import ACT, CANCEL, EXITED, ONSET, PAUSE, RESET, ROW, STOP
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from lab.drills.draw import Pinned, draw_job, job_spec, pin
 from lab.drills.matrix import ALL
 from lab.drills.session import select_drills
 from lab.stage import JobSpec
-from tests.lab.drills.test_score import ROW
+from tests.lab.drills.build import ROW
 from zmon.errors import UsageError
 from zmon.schema.names import STALL
 

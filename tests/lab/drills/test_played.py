@@ -34,12 +34,7 @@ PLAYED = {  # drill → kind of job, ranks, struck rank; only drills that a test
     "finish": ("plain", 2, 0),
     "cancelled-int": ("plain", 2, 0),
 }
-SLOW = (
-    "lock-deadlock",
-    "gil-held",
-    "loop-left",
-    "collective-skipped",
-)  # detected by missing progress, as loader-hang is
+SLOW = ("lock-deadlock", "gil-held", "loop-left", "collective-skipped")  # found by missing progress, as loader-hang is
 QUIET = ("finish", "cancelled-int")
 LIFTED = ("loader-hang", "lock-deadlock", "gil-held")
 

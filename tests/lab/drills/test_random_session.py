@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from lab.drills import random_session
 from lab.drills.random_session import play_random
 from lab.stage import Shown
-from tests.lab.drills.test_score import ROW
+from tests.lab.drills.build import ROW
 
 FAULT = replace(ROW, drill="kill+stop", time=500.0)
 AFTERWARDS = Shown("1", "stall", "rank_exited", "critical", (0,), ("node-a",), 1000.0, 0.9)

@@ -5,24 +5,18 @@ from msgspec.structs import replace
 
 from lab.drills.random_verdict import deviation, outcome, result_of
 from lab.drills.truth import TrueFault
-from lab.stage import Shown
-from tests.lab.drills.test_score import ROW
+from tests.lab.drills.build import CANCEL, EXITED, KILL, ONSET, PAUSE, RESET, ROW, STOP
 
-ONSET = 1000.0
-KILL = TrueFault("drill-1", "kill", 2, "node-a", ONSET, ("rank_exited",))
-STOP = TrueFault("drill-1", "stop", 3, "node-a", ONSET + 1, ("rank_frozen",))
 LEAVE = TrueFault("drill-1", "leave", 2, "node-a", ONSET, ("compute_hang",))
-RESET = TrueFault("drill-1", "reset", None, "node-a", ONSET, ("connection_lost",))
-PAUSE = TrueFault("drill-1", "pause-in-data", 1, "node-a", ONSET, (), ("input_stall",))
 SKIP = TrueFault("drill-1", "skip", 2, "node-a", ONSET, ("collective_mismatch",))
-CANCEL = TrueFault("drill-1", "cancel-term", None, "node-a", ONSET)
-EXITED = Shown("1", "stall", "rank_exited", "critical", (2,), ("node-a",), ONSET + 1, 0.95)
-ROW = replace(ROW, drill="kill", proof="state", truth=(KILL,), shown=(EXITED,), moves=False, paged=("ZmonStall",))
+STOP_3 = replace(STOP, rank=3, time=ONSET + 1)
+PAUSE_OF_1 = replace(PAUSE, rank=1)
+KILLED = replace(ROW, drill="kill", proof="state", truth=(KILL,), shown=(EXITED,), moves=False, paged=("ZmonStall",))
 
 
 def result_after(*truth, **changes):
     """Return the result of a play with these true faults."""
-    return result_of(replace(ROW, truth=truth, **changes))
+    return result_of(replace(KILLED, truth=truth, **changes))
 
 
 def shown(*changes):
@@ -31,9 +25,9 @@ def shown(*changes):
 
 
 def test_culprit_and_cause_of_a_dead_job_with_a_page_are_right():
-    assert result_of(ROW) == "right"
-    assert outcome(ROW).confidence == 0.95
-    assert outcome(replace(ROW, drill="kill+stop")).fault == "kill"
+    assert result_of(KILLED) == "right"
+    assert outcome(KILLED).confidence == 0.95
+    assert outcome(replace(KILLED, drill="kill+stop")).fault == "kill"
 
 
 STRAGGLER = {"id": "2", "detector": "straggler", "cause": "compute_straggler", "severity": "warning", "ranks": (0,)}
@@ -76,9 +70,9 @@ WARNED = {"ranks": (1,), "cause": "input_stall", "severity": "warning"}
 OTHER_FAULTS = {
     "a rank for a fault of nobody": ((RESET,), {"shown": shown({"cause": "connection_lost"})}, "wrong name"),
     "the connection alone": ((RESET,), {"shown": shown({"cause": "connection_lost", "ranks": ()})}, "right"),
-    "a rank that only paused": ((PAUSE, KILL), {"shown": shown({"ranks": (1,)})}, "wrong name"),
-    "the killed rank": ((PAUSE, KILL), {"shown": shown(WARNED, {})}, "right"),
-    "either of two may be named": ((KILL, STOP), {"shown": shown({"cause": "rank_frozen", "ranks": (3,)})}, "right"),
+    "a rank that only paused": ((PAUSE_OF_1, KILL), {"shown": shown({"ranks": (1,)})}, "wrong name"),
+    "the killed rank": ((PAUSE_OF_1, KILL), {"shown": shown(WARNED, {})}, "right"),
+    "either of two may be named": ((KILL, STOP_3), {"shown": shown({"cause": "rank_frozen", "ranks": (3,)})}, "right"),
     "a rank that left without a finding": ((LEAVE,), {"shown": (), "max_restarts": 2}, "silent"),
     "the skipped collective pairs with the next one": ((SKIP,), {"shown": (), "moves": True}, "no effect"),
     "a rank that skips without a finding": ((SKIP,), {"shown": ()}, "silent"),
@@ -93,10 +87,10 @@ def test_result_of_other_faults(truths, changes, expected):
 @pytest.mark.parametrize(
     ("truth", "states", "paged", "expected"),
     [
-        (PAUSE, (WARNED,), (), "quiet"),
-        (PAUSE, ({**WARNED, "ranks": (0,)},), (), "wrong name"),
-        (PAUSE, ({"ranks": (1,), "cause": "input_stall"},), (), "false page"),
-        (PAUSE, ({"ranks": (), "cause": "network_stall", "severity": "warning"},), (), "false warning"),
+        (PAUSE_OF_1, (WARNED,), (), "quiet"),
+        (PAUSE_OF_1, ({**WARNED, "ranks": (0,)},), (), "wrong name"),
+        (PAUSE_OF_1, ({"ranks": (1,), "cause": "input_stall"},), (), "false page"),
+        (PAUSE_OF_1, ({"ranks": (), "cause": "network_stall", "severity": "warning"},), (), "false warning"),
         (CANCEL, (), (), "quiet"),
         (CANCEL, ({"ranks": (), "cause": "compute_jitter", "severity": "warning"},), (), "quiet"),
         (CANCEL, ({"ranks": (), "severity": "warning"},), (), "false warning"),
@@ -104,7 +98,7 @@ def test_result_of_other_faults(truths, changes, expected):
     ],
 )
 def test_result_of_something_harmless(truth, states, paged, expected):
-    assert result_after(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE) == expected
+    assert result_after(truth, shown=shown(*states), quiet=True, paged=paged, moves=truth is PAUSE_OF_1) == expected
 
 
 AFTER_A_PAUSE = {
@@ -117,12 +111,12 @@ AFTER_A_PAUSE = {
 
 @pytest.mark.parametrize(("changes", "expected"), AFTER_A_PAUSE.values(), ids=AFTER_A_PAUSE)
 def test_result_of_a_pause_after_which_the_job_ends(changes, expected):
-    assert result_after(PAUSE, shown=(), quiet=True, paged=(), **changes) == expected
+    assert result_after(PAUSE_OF_1, shown=(), quiet=True, paged=(), **changes) == expected
 
 
 def test_every_play_that_is_not_as_expected_is_listed_with_the_truth_or_the_reason():
-    assert deviation(ROW) is None
+    assert deviation(KILLED) is None
     setting = "7:0 kill [ddp, 4 × 0.02 s, torchrun, 0 restarts]"
-    line = deviation(replace(ROW, shown=shown({"ranks": (1,)})))
+    line = deviation(replace(KILLED, shown=shown({"ranks": (1,)})))
     assert line == f"{setting} wrong name: reported rank_exited [1]; struck kill 2"
-    assert deviation(replace(ROW, broken="the job does not train")).endswith("broken: the job does not train")
+    assert deviation(replace(KILLED, broken="the job does not train")).endswith("broken: the job does not train")

@@ -9,7 +9,7 @@ import pytest
 from lab.drills import session
 from lab.drills.drill import Drill, Injection
 from lab.drills.history import Head
-from tests.lab.drills.test_score import ROW
+from tests.lab.drills.build import ROW
 
 
 class FakeStage:

@@ -92,15 +92,10 @@ def test_saboteur_allocates_no_more_memory_than_ordered(tmp_path, monkeypatch):
     import saboteur
 
     spec = {
-        "folder": str(tmp_path),
-        "checkpoint_steps": 0,
-        "row_memory": 0,
-        "steps": 0,
-        "step_seconds": 0.0,
-        "slow_start": 1.0,
-        "handles_term": False,
-    }
-    monkeypatch.setenv("DRILL", json.dumps(spec | {"exchange_rate": 0.0, "seed": 1}))
+        "folder": str(tmp_path), "checkpoint_steps": 0, "row_memory": 0, "steps": 0, "step_seconds": 0.0,
+        "slow_start": 1.0, "handles_term": False, "exchange_rate": 0.0, "seed": 1,
+    }  # fmt: skip
+    monkeypatch.setenv("DRILL", json.dumps(spec))
     monkeypatch.setenv("RANK", "0")
     order = {"what": "eat", "ranks": [0], "at": 0, "amount": 2 * saboteur.EAT_BYTES}
     (tmp_path / "orders.json").write_text(json.dumps([order]))

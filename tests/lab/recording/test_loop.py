@@ -10,21 +10,13 @@ from zmon.stack.replay import HostRecording, RecordedReport
 
 def host(steps_after):
     """Return the recording of a host for 100 s. `steps_after` returns the steps of its rank after a second."""
-    return HostRecording(
-        "node-a",
-        [
-            RecordedReport(float(second), agent_report(rank_state(0, steps=int(steps_after(second)))))
-            for second in range(100)
-        ],
-        [],
-    )
+    reports = [agent_report(rank_state(0, steps=int(steps_after(second)))) for second in range(100)]
+    return HostRecording("node-a", [RecordedReport(float(at), report) for at, report in enumerate(reports)], [])
 
 
 def test_ranks_in_step_repeat_the_longest_part_before_the_end():
-    assert loop([host(lambda second: 3 * second), host(lambda second: 3 * second)], 99.0) == (
-        99.0 - LONGEST_SECONDS,
-        99.0,
-    )
+    hosts = [host(lambda second: 3 * second)] * 2
+    assert loop(hosts, 99.0) == (99.0 - LONGEST_SECONDS, 99.0)
 
 
 def test_rank_that_is_a_step_ahead_at_the_end_shifts_the_part():

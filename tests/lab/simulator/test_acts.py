@@ -3,15 +3,13 @@
 import pytest
 
 from lab.simulator.acts import blames
-from lab.simulator.composition import Composition, Shape, Strike
+from lab.simulator.composition import Strike
 from lab.simulator.observation import UNIX
-from lab.simulator.play import play
 from lab.simulator.session import line
 from lab.simulator.truth import truth_of
+from tests.lab.simulator.build import STRUCK, composed, played
 from zmon.hub.acts import read_policy
 
-SHAPE = Shape(ranks=4, step_seconds=0.25, noise=0.02)
-STRUCK = 70  # a step after the leases are learned
 POLICY = """
 rules:
   - {name: frozen, causes: [rank_frozen], act: kill_culprit}
@@ -25,17 +23,13 @@ def policy(tmp_path):
     return read_policy(tmp_path / "policy.yaml")
 
 
-def played(strike, policy):
-    return play(Composition(7, 0, SHAPE, (strike,)), policy)
-
-
 def test_frozen_rank_would_be_killed_once(policy):
-    result = played(Strike("stop", 2, step=STRUCK), policy)
+    result = played(Strike("stop", 2, step=STRUCK), policy=policy)
     assert (result.result, result.num_acts, result.wrong_acts) == ("right", 1, ())
 
 
 def test_act_on_a_rank_that_heals_is_wrong(policy):
-    result = played(Strike("stop", 2, step=STRUCK, seconds=15.0), policy)
+    result = played(Strike("stop", 2, step=STRUCK, seconds=15.0), policy=policy)
     assert result.result == "wrong act"
     assert result.wrong_acts == ("kill_culprit of rank 2 for rank_frozen: it heals by itself",)
     assert "it heals by itself" in line(result)
@@ -43,17 +37,17 @@ def test_act_on_a_rank_that_heals_is_wrong(policy):
 
 @pytest.mark.parametrize("strike", ["pause", "cancel"])
 def test_nothing_is_done_about_a_pause_or_an_end_by_the_owner(strike, policy):
-    result = played(Strike(strike, 2, step=STRUCK, seconds=8.0 if strike == "pause" else None), policy)
+    result = played(Strike(strike, 2, step=STRUCK, seconds=8.0 if strike == "pause" else None), policy=policy)
     assert (result.result, result.num_acts) == ("quiet", 0)
 
 
 def test_without_a_policy_nothing_is_done():
-    assert played(Strike("stop", 2, step=STRUCK), None).num_acts == 0
+    assert played(Strike("stop", 2, step=STRUCK)).num_acts == 0
 
 
 def test_blame_is_for_loud_faults_at_the_time_of_the_hub():
     strikes = [Strike("stop", 2, seconds=6.0), Strike("kill", 1), Strike("cancel", 0)]
-    truths = [truth_of(Composition(7, 0, SHAPE, (strike,)), strike, 5.0, is_watched=True) for strike in strikes]
+    truths = [truth_of(composed(strike), strike, 5.0, is_watched=True) for strike in strikes]
     assert [(blame.time, blame.ranks, blame.heals) for blame in blames(truths)] == [
         (UNIX + 5.0, {2}, True),
         (UNIX + 5.0, {1}, False),

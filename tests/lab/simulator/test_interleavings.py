@@ -36,10 +36,15 @@ def state(rank, position, damage):
     )  # fmt: skip
 
 
+def collectives_of(rank):
+    """Return where a rank is in its collectives, which it does not lose when it dies."""
+    fields = ("in_flight", "sequences", "entered", "host", "world_size")
+    return {name: getattr(rank, name) for name in fields}
+
+
 def peer(state_, kind, gone):
     """Return a rank that waited for a rank that died `gone` seconds ago; `kind` is one of PEERS."""
-    changes = {"in_flight": state_.in_flight, "sequences": state_.sequences, "entered": state_.entered}
-    changes |= {"host": state_.host, "world_size": 3, "step_seconds": gone + 1.0}
+    changes = collectives_of(state_) | {"step_seconds": gone + 1.0}
     after = STRUCK_SECONDS - 0.1  # a rank stamps its last words itself: they follow those of the struck rank
     if kind == "waits":
         return replace(state_, step_seconds=gone + 1.0, overdue_seconds=0.0)
@@ -55,14 +60,13 @@ def snapshots(case):
     """Yield the snapshots in which the detector may see this interleaving."""
     ranks = [state(number, position, case.damage) for number, position in enumerate(case.positions)]
     struck = ranks[case.rank]
-    fields = {"in_flight": struck.in_flight, "sequences": struck.sequences, "entered": struck.entered}
-    fields |= {"world_size": 3, "host": struck.host}
     if case.damage == "stop":
         ranks[case.rank] = replace(struck, process_state="T", stopped_seconds=2.0)
     if case.damage not in ("kill", "raise"):
         yield snapshot(*ranks)
         return
-    ranks[case.rank] = (killed if case.damage == "kill" else raised)(case.rank, STRUCK_SECONDS, **fields)
+    died = killed if case.damage == "kill" else raised
+    ranks[case.rank] = died(case.rank, STRUCK_SECONDS, **collectives_of(struck))
     peers = [rank for rank in range(3) if rank != case.rank]
     for *kinds, skew, num_hosts in product(PEERS, PEERS, SKEWS, (1, 3)):
         states = list(ranks)

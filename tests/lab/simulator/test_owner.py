@@ -5,12 +5,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab.simulator.composition import Composition, Shape, Strike
+from lab.simulator.composition import Shape, Strike
 from lab.simulator.owner import looks_like_the_owners_end
-from lab.simulator.world import World
+from tests.lab.simulator.build import world_after
 
 TWO_HOSTS = Shape(ranks=2, hosts=2, launcher="mpirun", step_seconds=0.25, noise=0.02, senders_known=False)
 ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
+SECONDS = 40.0  # the fault has struck, and all ranks have ended
+
+
+def ended(fault, shape):
+    """Return a job that this fault of rank 1 has ended; a signal to the ranks is SIGTERM."""
+    return world_after(SECONDS, Strike(fault, 1, place="forward", to="ranks", signal="SIGTERM"), shape=shape)
+
+
+def agents(*answers, began=0.0):
+    """Return an agent for each host; each of them answers or not."""
+    return [SimpleNamespace(began=began, reachable=answer) for answer in answers]
 
 
 @pytest.mark.parametrize(
@@ -39,29 +50,23 @@ ONE_HOST = replace(TWO_HOSTS, hosts=1, launcher="torchrun", handles_term=True)
     ],
 )
 def test_end_that_looks_like_the_owners(fault, shape, began, expected):
-    world = World(Composition(7, 0, shape, (Strike(fault, 1, place="forward", to="ranks", signal="SIGTERM"),)))
-    world.run(40.0)
-    agents = [SimpleNamespace(began=began, reachable=True)] * shape.hosts
-    assert looks_like_the_owners_end(world, agents) is expected
+    world = ended(fault, shape)
+    assert looks_like_the_owners_end(world, agents(*[True] * shape.hosts, began=began)) is expected
 
 
 @pytest.mark.parametrize("reachable", [False, True])
 def test_rank_of_a_host_that_does_not_answer_shows_nothing(reachable):
     shape = replace(TWO_HOSTS, device="cuda", launcher="none")  # the other rank has no signal
-    world = World(Composition(7, 0, shape, (Strike("term", 1, place="forward", to="ranks", signal="SIGTERM"),)))
-    world.run(40.0)
-    agents = [SimpleNamespace(began=0.0, reachable=answers) for answers in (reachable, True)]
-    assert looks_like_the_owners_end(world, agents) is not reachable
-    assert not looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=False)] * 2)
+    world = ended("term", shape)
+    assert looks_like_the_owners_end(world, agents(reachable, True)) is not reachable
+    assert not looks_like_the_owners_end(world, agents(False, False))
 
 
 def test_exits_with_code_0_look_like_the_owners_end_if_all_ranks_do_so():
     strikes = tuple(Strike("exit_zero", rank, place="forward") for rank in (0, 1))
-    agents = [SimpleNamespace(began=0.0, reachable=True)] * 2
     for count in (1, 2):
-        world = World(Composition(7, 0, TWO_HOSTS, strikes[:count]))
-        world.run(40.0)
-        assert looks_like_the_owners_end(world, agents) is (count == 2)
+        world = world_after(SECONDS, *strikes[:count], shape=TWO_HOSTS)
+        assert looks_like_the_owners_end(world, agents(True, True)) is (count == 2)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +77,5 @@ def test_exits_with_code_0_look_like_the_owners_end_if_all_ranks_do_so():
 def test_every_end_by_the_owner_looks_like_one(changes):
     shape = replace(ONE_HOST, ranks=8, **{"device": "cuda"} | changes)
     strike = Strike("cancel", 1, place="collective", to="ranks", signal="SIGTERM")
-    worlds = [World(Composition(seed, 0, shape, (strike,))) for seed in range(20)]
-    for world in worlds:
-        world.run(40.0)
-    assert all(looks_like_the_owners_end(world, [SimpleNamespace(began=0.0, reachable=True)]) for world in worlds)
+    worlds = [world_after(SECONDS, strike, shape=shape, seed=seed) for seed in range(20)]
+    assert all(looks_like_the_owners_end(world, agents(True)) for world in worlds)

@@ -13,6 +13,7 @@ import ssl
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import yaml
@@ -52,17 +53,10 @@ class SecuredPart(Part):
 class SecuredCluster(Cluster):
     """The parts of `Cluster` with TLS between hub and agents, and agents that are no root."""
 
-    def __init__(
-        self,
-        folder: Path,
-        webhook: str,
-        hosts: Mapping[str, Host],
-        environments: Mapping[str, dict[str, str]],
-        policy: Path | None,
-    ) -> None:
+    def __init__(self, folder: Path, webhook: str, hosts: Mapping[str, Host], *others: Any) -> None:
         self._tls = folder / "tls"
         self._certify(hosts)
-        super().__init__(folder, webhook, hosts, environments, policy)
+        super().__init__(folder, webhook, hosts, *others)
 
     def _certify(self, hosts: Mapping[str, Host]) -> None:
         """Write a certificate for each agent, whose name is its address, for the hub and for Prometheus."""
@@ -110,11 +104,8 @@ class SecuredCluster(Cluster):
         (agents,) = [scrape for scrape in config["scrape_configs"] if scrape["job_name"] == "zmon-agent"]
         del agents["static_configs"]
         agents |= {"scheme": "https", "file_sd_configs": [{"files": [str(self._tls / "agents.json")]}]}
-        agents["tls_config"] = {
-            "ca_file": str(self._tls / "ca.pem"),
-            "cert_file": str(self._tls / f"{PROMETHEUS}.pem"),
-            "key_file": str(self._tls / f"{PROMETHEUS}.key"),
-        }
+        files = {"ca_file": "ca.pem", "cert_file": f"{PROMETHEUS}.pem", "key_file": f"{PROMETHEUS}.key"}
+        agents["tls_config"] = {key: str(self._tls / file) for key, file in files.items()}
         path.write_text(yaml.safe_dump(config))
         return parts
 

@@ -5,22 +5,14 @@ import os
 import subprocess
 import sys
 import time
+from itertools import combinations
 
 import pytest
 
 from lab.drills.session import open_stage
 from lab.libraries.clock import Clock, library
-from lab.stage import JobSpec
+from lab.stage import JobSpec, network
 from lab.stage.cluster import NAMES, Cluster, agent_url
-from lab.stage.network import (
-    LINK_BYTES_PER_SECOND,
-    Host,
-    check_possible,
-    make_hosts,
-    remove_hosts,
-    remove_leftovers,
-    why_not,
-)
 from tests.boxes import eventually
 from zmon.errors import UsageError
 from zmon.web.addresses import AGENT_PORT
@@ -29,7 +21,7 @@ pytestmark = pytest.mark.drill
 
 CONNECT = "import socket, sys; socket.create_connection((sys.argv[1], 1), timeout=0.3)"
 
-needs_hosts = pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+needs_hosts = pytest.mark.skipif(network.why_not() is not None, reason=str(network.why_not()))
 
 
 def namespaces():
@@ -38,30 +30,31 @@ def namespaces():
 
 @pytest.fixture
 def hosts():
-    """Three hosts by name."""
-    hosts_by_name = make_hosts(["a", "b", "c"])
-    yield hosts_by_name
-    remove_hosts(hosts_by_name.values())
+    """Three hosts that reach each other."""
+    made = list(network.make_hosts(["a", "b", "c"]).values())
+    try:
+        assert eventually(lambda: all(reaches(one, other) for one, other in combinations(made, 2)), 5)
+        yield made
+    finally:
+        network.remove_hosts(made)
+
+
+def run_on(host, *command):
+    return subprocess.run(host.inside(command), capture_output=True, text=True, check=False)
 
 
 def reaches(host, other):
     """Return True if packets reach the other host. It has no server, so it refuses the connection."""
-    result = subprocess.run(
-        host.inside([sys.executable, "-c", CONNECT, other.data_address]), capture_output=True, text=True, check=False
-    )
-    return "ConnectionRefusedError" in result.stderr
+    return "ConnectionRefusedError" in run_on(host, sys.executable, "-c", CONNECT, other.data_address).stderr
 
 
 def link_state(host, device):
-    return subprocess.run(
-        host.inside(["cat", f"/sys/class/net/{device}/operstate"]), capture_output=True, text=True, check=True
-    ).stdout.strip()
+    return run_on(host, "cat", f"/sys/class/net/{device}/operstate").stdout.strip()
 
 
 @needs_hosts
 def test_cut_removes_the_data_link_of_a_host_until_reconnect(hosts):
-    a, b, c = hosts.values()
-    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    a, b, c = hosts
     b.cut()
     assert not reaches(a, b)
     assert reaches(a, c)
@@ -72,8 +65,7 @@ def test_cut_removes_the_data_link_of_a_host_until_reconnect(hosts):
 
 @needs_hosts
 def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
-    a, b, _ = hosts.values()
-    assert eventually(lambda: reaches(a, b), 5)
+    a, b, _ = hosts
     b.isolate()
     assert (link_state(b, "eth0"), link_state(b, "mgmt0")) == ("down", "down")
     b.rejoin()
@@ -82,8 +74,7 @@ def test_isolate_removes_both_links_of_a_host_until_rejoin(hosts):
 
 @needs_hosts
 def test_set_bandwidth_slows_a_transfer(hosts):
-    a, b, _ = hosts.values()
-    assert eventually(lambda: reaches(a, b), 5)
+    a, b, _ = hosts
     quick_seconds = transfer(a, b)
     b.set_bandwidth(2e6)
     slow_seconds = transfer(a, b)
@@ -92,8 +83,7 @@ def test_set_bandwidth_slows_a_transfer(hosts):
 
 @needs_hosts
 def test_lost_packets_cut_a_host_off_from_one_other_only_until_they_pass_again(hosts):
-    a, b, c = hosts.values()
-    assert eventually(lambda: reaches(a, b) and reaches(a, c) and reaches(b, c), 5)
+    a, b, c = hosts
     a.lose_packets_to(b)
     assert not reaches(a, b)
     assert reaches(a, c)
@@ -106,11 +96,10 @@ def test_lost_packets_cut_a_host_off_from_one_other_only_until_they_pass_again(h
 
 @needs_hosts
 def test_bandwidth_to_one_host_slows_no_transfer_to_another(hosts):
-    a, b, c = hosts.values()
-    assert eventually(lambda: reaches(a, b) and reaches(a, c), 5)
+    a, b, c = hosts
     a.set_bandwidth_to(b, 2e6)
     assert transfer(a, b) > 0.4 > transfer(a, c)
-    a.set_bandwidth(LINK_BYTES_PER_SECOND)
+    a.set_bandwidth(network.LINK_BYTES_PER_SECOND)
     assert transfer(a, b) < 0.4
 
 
@@ -133,23 +122,18 @@ print(connection.num_timeouts, connection.send_queue_bytes)
 
 @needs_hosts
 def test_kernel_reports_timeouts_of_data_that_does_not_arrive(hosts):
-    a, b, _ = hosts.values()
-    assert eventually(lambda: reaches(a, b), 5)
+    a, b, _ = hosts
     listen = (
         "import socket; s = socket.create_server(('', 7)); print(flush=True); c = s.accept()[0]; c.recv(1); input()"
     )
-    with subprocess.Popen(
-        b.inside([sys.executable, "-c", listen]), stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as receiver:
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(b.inside([sys.executable, "-c", listen]), **pipes) as receiver:
         receiver.stdout.readline()
-        with subprocess.Popen(
-            a.inside([sys.executable, "-c", SEND, b.data_address]),
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        ) as sender:  # fmt: skip
+        with subprocess.Popen(a.inside([sys.executable, "-c", SEND, b.data_address]), **pipes) as sender:
             assert sender.stdout.readline() == "connected\n"
             b.lose_packets_to(a)  # the acknowledgement is lost
             timeouts, queued = sender.communicate("\n")[0].split()
-        receiver.communicate(b"\n")
+        receiver.communicate("\n")
     assert int(timeouts) >= 2
     assert int(queued) == 1
 
@@ -166,10 +150,7 @@ def transfer(sender, receiver):
     )
     with subprocess.Popen(receiver.inside([sys.executable, "-c", listen]), stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        result = subprocess.run(
-            sender.inside([sys.executable, "-c", send, receiver.data_address]), capture_output=True, check=True
-        )
-    return float(result.stdout)
+        return float(run_on(sender, sys.executable, "-c", send, receiver.data_address).stdout)
 
 
 @needs_hosts
@@ -180,19 +161,19 @@ def test_remove_leftovers_removes_hosts_of_a_dead_process():
     subprocess.run(["ip", "netns", "add", name], check=True)
     leftover = subprocess.Popen(["ip", "netns", "exec", name, "sleep", "100"])
     assert eventually(lambda: str(leftover.pid) in subprocess.getoutput(f"ip netns pids {name}"), 5)
-    remove_leftovers()
+    network.remove_leftovers()
     assert leftover.wait(5) == -9
     assert name not in namespaces()
 
 
 def test_missing_root_is_refused_with_the_remedy():
     with pytest.raises(UsageError, match=r"drills on several hosts need root.*run as root, or leave these drills out"):
-        check_possible(uid=lambda: 1000)
+        network.check_possible(uid=lambda: 1000)
 
 
 def test_missing_program_is_refused_with_its_package():
     with pytest.raises(UsageError, match=r"tc not found.*install iproute2"):
-        check_possible(find=lambda name: None if name == "tc" else f"/usr/sbin/{name}")
+        network.check_possible(find=lambda name: None if name == "tc" else f"/usr/sbin/{name}")
 
 
 def test_clock_shifts_the_time_of_a_running_process(tmp_path):
@@ -215,7 +196,7 @@ def test_clock_shifts_the_time_of_a_running_process(tmp_path):
 
 
 def test_hub_and_prometheus_ask_the_agent_of_each_host(tmp_path):
-    hosts = {name: Host(name, "", "", "", "", "", f"198.18.0.{number}") for number, name in enumerate(NAMES)}
+    hosts = {name: network.Host(name, "", "", "", "", "", f"198.18.0.{number}") for number, name in enumerate(NAMES)}
     cluster = Cluster(tmp_path, "http://127.0.0.1:1", hosts, {}, None)
     asyncio.run(cluster.stop())
     commands = {part.name: " ".join(part.command) for part in cluster.parts}
@@ -247,11 +228,10 @@ def test_cut_link_makes_its_host_the_culprit(tmp_path):
         assert {rank.host for rank in stage.ranks("cut").values()} == set(stage.hosts)
         assert not stage.findings("cut")
         stage.hosts["node-2"].cut()
-        findings = eventually(lambda: stage.findings("cut"), 10)
-        assert [(f.cause, f.hosts, f.ranks, f.severity) for f in findings] == [
-            ("network_stall", ("node-2",), (), "critical")
-        ]
-        assert "eth0 is down" in findings[0].summary
+        (finding,) = eventually(lambda: stage.findings("cut"), 10)
+        assert (finding.cause, finding.severity) == ("network_stall", "critical")
+        assert (finding.hosts, finding.ranks) == (("node-2",), ())
+        assert "eth0 is down" in finding.summary
     assert set(namespaces()) == namespaces_before
 
 

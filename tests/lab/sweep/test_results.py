@@ -18,13 +18,7 @@ def measured_point(ranks, samples):
     return replace(exact, half_width_seconds=0.01 * exact.seconds, ranks_per_host=4)
 
 
-POINTS = [
-    measured_point(4, 2048),
-    measured_point(1, 512),
-    measured_point(2, 512),
-    measured_point(2, 1024),
-    measured_point(4, 512),
-]
+POINTS = [measured_point(ranks, samples) for ranks, samples in ((4, 2048), (1, 512), (2, 512), (2, 1024), (4, 512))]
 
 
 def render(rows, failed=None, width=100):

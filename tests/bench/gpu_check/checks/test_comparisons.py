@@ -4,18 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from bench.gpu_check import records
 from bench.gpu_check.checks import communication, cost, graphs, stalls, synchronization, training, versions
 from bench.gpu_check.kit import BoxContent
-from bench.gpu_check.records import (
-    Capture,
-    Captures,
-    HiddenStep,
-    MarkCosts,
-    OverlapSteps,
-    ProbeMode,
-    SubmittedSteps,
-    TrainedRank,
-)
+from bench.gpu_check.records import Capture, ProbeMode
 from bench.gpu_check.result import FAILED, MEASURED, NOT_CHECKED, PASSED
 from bench.gpu_check.settings import ONE_RANK
 from bench.switching import Cost, Interval
@@ -26,7 +18,7 @@ from tests.steps import Measures, OpTotals, StepRecord, steps_of
 from zmon.box import layout
 from zmon.schema.steps import Steps
 
-RANK = TrainedRank(True, {"nccl:0": 30})
+RANK = records.TrainedRank(True, {"nccl:0": 30})
 
 
 def step(number, start, duration=0.02, all_reduce=0.005):
@@ -82,9 +74,8 @@ def test_step_whose_parts_do_not_sum_to_it_fails():
 
 
 def test_device_is_not_checked_without_nvidia_smi():
-    (result,) = (
-        r for r in compared(box(), machine=replace(WITH_GPU, uuids=(), smi_error="gone")) if "device in" in r.what
-    )
+    machine = replace(WITH_GPU, uuids=(), smi_error="gone")
+    (result,) = (result for result in compared(box(), machine=machine) if "device in" in result.what)
     assert (result.outcome, result.note) == (NOT_CHECKED, "gone")
 
 
@@ -95,7 +86,7 @@ def test_device_is_not_checked_without_nvidia_smi():
         (replace(RANK, last_sequences={"nccl:0": 29}), FAILED),
         (replace(RANK, last_sequences={"nccl:0": 30, "nccl:1": 1}), FAILED),
         (replace(RANK, num_pending=1), FAILED),
-        (TrainedRank(True, None, flight_error="the rank did not answer"), FAILED),
+        (records.TrainedRank(True, None, flight_error="the rank did not answer"), FAILED),
     ],
 )
 def test_collectives_are_those_of_the_flight_recorder(rank, outcome):
@@ -109,10 +100,12 @@ def test_collectives_in_the_report_are_those_of_the_rank_that_differs():
 
 @pytest.mark.parametrize(("events", "outcome"), [(6e-6, PASSED), (90e-6, FAILED)])
 def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
-    by_mode = {ProbeMode.ABSENT: (1e-6,) * 9, ProbeMode.HOST_CLOCK: (99e-6,) * 9, ProbeMode.EVENTS: (events,) * 9}
-    costs = MarkCosts(by_mode, device_events=True)
+    seconds = {ProbeMode.ABSENT: 1e-6, ProbeMode.HOST_CLOCK: 99e-6, ProbeMode.EVENTS: events}
+    by_mode = {mode: (cost_of_mark,) * 9 for mode, cost_of_mark in seconds.items()}
+    costs = records.MarkCosts(by_mode, device_events=True)
     assert [result.outcome for result in cost.compare_marks(costs)] == [MEASURED, outcome]
-    assert failures(cost.compare_marks(MarkCosts(by_mode, device_events=False))) == ["cost of a mark"]  # without events
+    without_events = records.MarkCosts(by_mode, device_events=False)
+    assert failures(cost.compare_marks(without_events)) == ["cost of a mark"]
 
 
 @pytest.mark.parametrize(
@@ -129,10 +122,10 @@ def test_only_a_step_that_hides_the_host_has_a_limit(percent, limited, outcome):
     ("watched", "absent", "outcome"), [(0.01, 0.008, PASSED), (1.0, 0.008, FAILED), (1.0, 1.0, NOT_CHECKED)]
 )
 def test_step_that_waits_only_with_zmon_fails(watched, absent, outcome):
-    first, *others = synchronization.compare(SubmittedSteps(1.0, watched, absent, 0, ""))
+    first, *others = synchronization.compare(records.SubmittedSteps(1.0, watched, absent, 0, ""))
     assert first.outcome == outcome
     assert failures(others) == []
-    calls = SubmittedSteps(1.0, watched, absent, 2, "called a synchronizing CUDA operation")
+    calls = records.SubmittedSteps(1.0, watched, absent, 2, "called a synchronizing CUDA operation")
     assert len(failures(list(synchronization.compare(calls))[1:])) == 2
 
 
@@ -145,16 +138,17 @@ def test_capture_that_only_zmon_breaks_or_changes_fails():
         Capture("step", True, "operation not permitted when stream is capturing", None),
         Capture("both", True, "not supported", None),
     )
-    results = list(graphs.compare(Captures(captures)))
+    results = list(graphs.compare(records.Captures(captures)))
     assert [result.outcome for result in results] == [PASSED, FAILED, NOT_CHECKED]
     assert results[1].note == "operation not permitted when stream is capturing"
     other_parameters = (Capture("step", False, "", 0.0), Capture("step", True, "", 0.1))
-    assert failures(graphs.compare(Captures(other_parameters))) == ["capture and replay of step"]
+    assert failures(graphs.compare(records.Captures(other_parameters))) == ["capture and replay of step"]
 
 
 def overlap_steps(op, wait_seconds):
     """Return the record of a rank with kernels of no duration, of half the wait, and of all of it."""
-    return OverlapSteps(op, wait_seconds, tuple(HiddenStep(r, wait_seconds * (1 - r)) for r in (0.0, 0.5, 1.0)))
+    hidden = (records.HiddenStep(ratio, wait_seconds * (1 - ratio)) for ratio in (0.0, 0.5, 1.0))
+    return records.OverlapSteps(op, wait_seconds, tuple(hidden))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """Tests of the comparison of NVML with nvidia-smi: a stub of the driver, and a program that answers like nvidia-smi."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 
 import pynvml
 import pytest
@@ -17,7 +17,8 @@ from zmon.schema.host import GpuSample
 
 PID = 4242
 # What nvidia-smi would show of the stub's GPU, in its own form.
-SMI = dict.fromkeys(PROPERTIES, "[N/A]") | {
+UNKNOWN = dict.fromkeys(PROPERTIES, "[N/A]")
+SMI = UNKNOWN | {
     "index": "0", "uuid": "GPU-0", "name": "NVIDIA H200", "pci.bus_id": "00000000:3B:00.0",
     "memory.used": "0", "memory.reserved": "0", "memory.total": "0", "utilization.gpu": "47",
     "power.draw": "302.10", "enforced.power.limit": "700.00", "temperature.gpu": "60", "temperature.memory": "85",
@@ -32,14 +33,10 @@ SMI = dict.fromkeys(PROPERTIES, "[N/A]") | {
 }  # fmt: skip
 REMAPPED = {"remapped_rows.correctable": "1", "remapped_rows.uncorrectable": "0", "remapped_rows.pending": "No"}
 APPS = [{"pid": str(PID)}]
-STUB = (
-    ("0", "pids", PID),
-    ("0", "field.82", 85),
-    ("0", f"field.{ECC['volatile_corrected']}", 3),
-    ("0", f"field.{ECC['remapped_correctable']}", 1),
-    ("0", f"field.{ECC['remapped_uncorrectable']}", 0),
-    ("0", f"field.{pynvml.NVML_FI_DEV_REMAPPED_PENDING}", 0),
-)
+STUB = {
+    "pids": PID, "field.82": 85, f"field.{ECC['volatile_corrected']}": 3, f"field.{ECC['remapped_correctable']}": 1,
+    f"field.{ECC['remapped_uncorrectable']}": 0, f"field.{pynvml.NVML_FI_DEV_REMAPPED_PENDING}": 0,
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -49,7 +46,7 @@ def driver(tmp_path, monkeypatch):
     monkeypatch.setattr(nvml, "_COPY_SECONDS", 0.0)
     monkeypatch.setattr(nvml, "ROUNDS", 1)
     stub = Stub(tmp_path, monkeypatch)
-    stub.set_answers(*STUB)
+    stub.set_answers(*(("0", question, answer) for question, answer in STUB.items()))
     return stub
 
 
@@ -165,7 +162,7 @@ def test_missing_driver_is_a_failure_because_torch_sees_a_gpu(tmp_path, driver):
 
 def test_value_may_lie_between_two_readings_in_any_round():
     def reading(watts):
-        return {**dict.fromkeys(PROPERTIES, "[N/A]"), "power.draw": str(watts)}
+        return UNKNOWN | {"power.draw": str(watts)}
 
     sample = GpuSample("0", "GPU-0", power_watts=300.0)
     rising = Round(reading(100), sample, reading(500))
@@ -177,9 +174,8 @@ def test_value_may_lie_between_two_readings_in_any_round():
 
 
 def test_used_memory_is_compared_with_what_is_allocated_and_reserved():
-    row = {**dict.fromkeys(PROPERTIES, "[N/A]"), "memory.used": "1000", "memory.reserved": "561"}
-    sample = GpuSample("0", "GPU-0", memory_used_bytes=1561 << 20)
+    row = UNKNOWN | {"memory.used": "1000", "memory.reserved": "561"}  # MiB
     for used, outcome in ((1561, PASSED), (1000, FAILED)):
-        round_ = Round(row, replace(sample, memory_used_bytes=used << 20), row)
+        round_ = Round(row, GpuSample("0", "GPU-0", memory_used_bytes=used << 20), row)
         (result,) = (result for result in compare((round_,)) if result.what == "memory_used_bytes")
         assert result.outcome == outcome
