@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
+from tests.cli.running_demo import processes_of
 from tests.http_server import FakeServer
 
 
@@ -29,9 +30,6 @@ def fake_server() -> Iterator[Callable[..., FakeServer]]:
 def directory(tmp_path: Path) -> Iterator[Path]:
     """A directory for the demo; processes that a failed test leaves running are killed."""
     yield tmp_path
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get("ZMON_TEST_DIRECTORY") == str(tmp_path):
-                process.kill()
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
+    for process in processes_of(tmp_path):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()

@@ -12,6 +12,16 @@ import psutil
 from tests.places import REPOSITORY
 
 
+def processes_of(directory: Path) -> list[psutil.Process]:
+    """Return the processes of a demo in this directory that still run; their `info` has the command line."""
+    return [
+        process
+        for process in psutil.process_iter(["environ", "status", "cmdline"])
+        if (process.info["environ"] or {}).get("ZMON_TEST_DIRECTORY") == str(directory)
+        and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]
+
+
 class Demo:
     """A demo in its own directory; an environment variable marks its processes."""
 
@@ -36,11 +46,4 @@ class Demo:
 
     def left_behind(self) -> list[str]:
         """Return the command lines of the demo's processes that still run."""
-        commands = []
-        for process in psutil.process_iter():
-            try:
-                if process.environ().get("ZMON_TEST_DIRECTORY") == str(self.directory) and process.status() != "zombie":
-                    commands.append(" ".join(process.cmdline()))
-            except (psutil.NoSuchProcess, psutil.AccessDenied):
-                continue
-        return commands
+        return [" ".join(process.info["cmdline"]) for process in processes_of(self.directory)]

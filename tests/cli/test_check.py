@@ -12,25 +12,21 @@ from zmon.schema.host import GpuSample, HostSample
 
 
 @pytest.fixture
-def agent(fake_server):
-    """An agent that answers with `body`."""
-    server = fake_server(lambda *_: server.body)
-    server.body = b""
-    return server
+def check(command, fake_server):
+    """Return a function that checks the host of an agent with this answer."""
+    return lambda body: command("check", "--host", "--agent", fake_server(lambda *_: body).url)
 
 
 def reported(*gpus):
-    return msgspec.json.encode({**msgspec.to_builtins(agent_report()), "sample": HostSample(gpus=gpus or None)})
+    return {**msgspec.to_builtins(agent_report()), "sample": HostSample(gpus=gpus)}
 
 
-def test_host_without_a_fault_exits_with_0(command, agent):
-    agent.body = reported(GpuSample("0", "GPU-a"))
-    assert command("check", "--host", "--agent", agent.url) == (0, "1 GPU without a fault\n", "")
+def test_host_without_a_fault_exits_with_0(check):
+    assert check(reported(GpuSample("0", "GPU-a"))) == (0, "1 GPU without a fault\n", "")
 
 
-def test_fault_exits_with_1_and_one_short_line(command, agent):
-    agent.body = reported(*(GpuSample(str(n), f"GPU-{n}", lost=True) for n in range(8)))
-    code, out, err = command("check", "--host", "--agent", agent.url)
+def test_fault_exits_with_1_and_one_short_line(check):
+    code, out, err = check(reported(*(GpuSample(str(n), f"GPU-{n}", lost=True) for n in range(8))))
     assert (code, err) == (1, "")
     assert out.startswith("fault: GPU 0: it fell off the bus")
     assert out.count("\n") == 1
@@ -43,9 +39,8 @@ def test_agent_that_does_not_run_is_unknown(command):
     assert out.startswith("cannot reach")
 
 
-def test_answer_of_something_else_is_unknown(command, agent):
-    agent.body = b"<html>"
-    assert command("check", "--host", "--agent", agent.url)[0] == 2
+def test_answer_of_something_else_is_unknown(check):
+    assert check(b"<html>")[0] == 2
 
 
 @pytest.mark.timeout(30)  # without a deadline it would take a minute

@@ -16,18 +16,12 @@ import streamlit
 from aiohttp.test_utils import unused_port
 
 import zmon
+from tests.cli.one_line import assert_one_line
 from tests.places import REPOSITORY
 from zmon.cli.main import cli
 from zmon.errors import UsageError
 
 GOLDEN = REPOSITORY / "tests/golden/cli.txt"
-
-
-def assert_one_line(err, *parts):
-    lines = err.strip().splitlines()
-    assert len(lines) == 1, err
-    for part in parts:
-        assert part in lines[0]
 
 
 @pytest.mark.parametrize(
@@ -37,37 +31,35 @@ def assert_one_line(err, *parts):
         (["agent", "--nonsense"], "--nonsense"),
         (["agent", "--port", "many"], "many"),
         (["agent", "--port", "99999"], "99999"),
-        (["agent", "--bind", "0.0.0.0"], "0.0.0.0"),
+        (["agent", "--bind", "0.0.0.0"], f"({REPOSITORY}/docs/deploy/security.md)"),  # the page's path on this machine
         (["agent", "--box-dir", "/sys/zmon"], "it is on sysfs"),
         (["hub", "--bind", "10.1.2.3"], "10.1.2.3"),
         (["hub", "--agents", "node-1"], "http://"),
         (["hub", "--agents", " , "], "no agent"),
+        (["hub", "--check-config", "--agents-kubernetes", "zmon/app=agent,zone=a"], "KUBERNETES_SERVICE_HOST"),
+        (["hub", "--check-config", "--agents", "kubernetes:zmon/app=agent"], "KUBERNETES_SERVICE_HOST"),
+        (["agent", "--check-config", "--pods-of-node", "node-1"], "KUBERNETES_SERVICE_HOST"),
+        (["doctor", "--kubernetes"], "KUBERNETES_SERVICE_HOST"),
+        (["doctor", "--kubernetes", "--agents-kubernetes", "zmon"], "NAMESPACE/SELECTOR"),
         (["demo", "--data", "no/such.tsv"], "no/such.tsv"),
         (["demo", "--data", "/"], "cannot train on /: it is not a regular file"),
         (["demo", "--ranks", "0"], "0"),
         (["demo", "--seconds", "-3"], "-3"),
+        (["demo", "--replay", "nothing"], "recordings are dead-link, frozen-rank, lost-host, straggler"),
+        (["demo", "--replay", "frozen-rank", "--ranks", "2"], "--replay trains nothing"),
+        (["demo", "--replay", "frozen-rank", "--data", "rows.tsv"], "--replay trains nothing"),
+        (["demo", "--replay", "frozen-rank", "--data-dir", "kept"], "--replay trains nothing"),
+        (["completion", "csh"], "'bash', 'zsh', 'fish'"),
         (["--config", "no/such.yaml", "status"], "no/such.yaml"),
         (["up", "--ready-file", "/no/such/dir/ready.json"], "no such directory"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_misuse_prints_one_line_and_exits_with_2(command, arguments, part):
+def test_misuse_prints_one_line_and_exits_with_2(command, monkeypatch, arguments, part):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)  # only pods have it
     code, out, err = command(*arguments)
     assert (code, out) == (2, "")
     assert_one_line(err, part)
-
-
-def test_replay_of_unknown_recording_lists_all_in_one_line(command):
-    code, _, err = command("demo", "--replay", "nothing")
-    assert code == 2
-    assert_one_line(err, "there is no recording 'nothing'", "dead-link, frozen-rank, lost-host, straggler")
-
-
-@pytest.mark.parametrize("option", [("--ranks", "2"), ("--data", "rows.tsv"), ("--data-dir", "kept")])
-def test_replay_refuses_options_that_have_no_effect(command, option):
-    code, _, err = command("demo", "--replay", "frozen-rank", *option)
-    assert code == 2
-    assert_one_line(err, "--replay trains nothing", "--ranks and --data")
 
 
 def test_replay_needs_no_torch(command, monkeypatch):
@@ -98,31 +90,6 @@ def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tm
         code, _, err = command("hub", "--check-config", "--agents-file", tmp_path / "none.json")
     assert code == 2
     assert_one_line(err, "No such file")
-
-
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("hub", "--agents-kubernetes", "zmon/app=agent,zone=a"),
-        ("hub", "--agents", "kubernetes:zmon/app=agent"),
-        ("agent", "--pods-of-node", "node-1"),
-    ],
-)
-def test_pods_are_misuse_outside_of_a_cluster(command, monkeypatch, words):
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    code, _, err = command(*words, "--check-config")
-    assert code == 2
-    assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
-
-
-def test_doctor_of_a_cluster_is_misuse_outside_of_one_and_without_a_selector(command, monkeypatch):
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    code, _, err = command("doctor", "--kubernetes")
-    assert code == 2
-    assert_one_line(err, "KUBERNETES_SERVICE_HOST", "in a pod")
-    code, _, err = command("doctor", "--kubernetes", "--agents-kubernetes", "zmon")
-    assert code == 2
-    assert_one_line(err, "--agents-kubernetes", "NAMESPACE/SELECTOR")
 
 
 @pytest.mark.parametrize("name", ["up", "demo"])
@@ -156,12 +123,6 @@ def test_missing_package_is_reported_with_install_command(command, monkeypatch, 
     code, out, err = command(name)
     assert (code, out) == (1, "")
     assert_one_line(err, f"{module} is not installed. Run {sys.executable} -m pip install 'zmon-training[")
-
-
-def test_error_names_pages_by_their_path_on_this_machine(command):
-    code, _, err = command("agent", "--bind", "0.0.0.0")
-    assert code == 2
-    assert_one_line(err, f"({REPOSITORY}/docs/deploy/security.md)")
 
 
 TIMEOUT_SECONDS = 30.0  # a busy machine takes long to start Python

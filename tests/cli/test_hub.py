@@ -52,9 +52,8 @@ def test_labels_of_alerts_are_the_same_mapping_everywhere(started, tmp_path, way
 
 
 @pytest.mark.parametrize("text", ["{", "{job_id: x}", "3", "{owner: '('}"])
-def test_wrong_labels_of_alerts_are_refused_in_one_line_with_the_key(started, text):
+def test_wrong_labels_of_alerts_are_refused_with_the_key(started, text):
     error = run("--alert-labels", text)
     assert isinstance(error, UsageError)
     assert re.match(r"cannot (set alert_labels|read --alert-labels)", str(error))
-    assert "\n" not in str(error)
     assert started == []

@@ -70,12 +70,6 @@ def test_steps_are_written_as_parquet(run_steps, tmp_path):
     assert table.column("step").to_pylist() == [1, 2, 3, 4, 5] * 2
 
 
-def test_stdout_has_only_data(run_steps):
-    code, out, lines = run_steps("job", "--out", "-")
-    assert (code, lines) == (0, ["zmon: 10 steps of 2 ranks"])
-    assert len(rows(out)) == 10
-
-
 def test_rank_and_attempt_options_select_steps(run_steps, root, tmp_path):
     box = rank_box(tmp_path / "boxes", rank=1, run=1, attempt=1)
     box.steps(2)
@@ -129,6 +123,7 @@ def test_damaged_file_is_reported_and_the_rest_is_exported(run_steps, root):
         (["job", "--out", "x.jsonl", "--rank", "9"], ["attempt 0, rank 0, 1"]),
         (["job", "--out", "x.jsonl", "--attempt", "9"], ["attempt 0, rank 0, 1"]),
         (["job"], ["--out"]),
+        (["job", "--out", "x.jsonl", "--data-dir", "nothing"], ["it has no jobs"]),
     ],
     ids=lambda value: " ".join(value),
 )
@@ -138,12 +133,6 @@ def test_misuse_prints_one_line_and_exits_with_2(run_steps, tmp_path, monkeypatc
     assert (code, out, len(lines)) == (2, "", 1)
     assert all(part in lines[0] for part in parts)
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(("x", ".x"))]
-
-
-def test_job_in_an_empty_log_is_misuse(run_steps, tmp_path):
-    code, _, lines = run_steps("job", "--out", "x.jsonl", "--data-dir", tmp_path / "nothing")
-    assert code == 2
-    assert "it has no jobs" in lines[0]
 
 
 def test_log_of_another_user_is_one_line(run_steps, monkeypatch):

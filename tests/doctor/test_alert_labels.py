@@ -33,11 +33,9 @@ LABELS = {
     "the rules lack one": (("tier", "team"), ("team",), [(False, DROPPED.format("tier"))]),
     "the hub lacks all": ((), ("tier",), [(False, ABSENT.format("tier"))]),
     "each lacks that of the other": (
-        ("owner",),
-        ("tier",),
-        [(False, DROPPED.format("owner")), (False, ABSENT.format("tier"))],
+        ("owner",), ("tier",), [(False, DROPPED.format("owner")), (False, ABSENT.format("tier"))]
     ),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("make", [rendered, sharded])

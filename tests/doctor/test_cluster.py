@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 import aiohttp
-import msgspec
 import pytest
+from msgspec import to_builtins
 
 import zmon
 from tests.doctor.scene import inert, serving
@@ -24,12 +24,8 @@ def hub_view(
     agents=(AGENT,), detectors=(STALL,), blind=False, version=zmon.__version__, unwritten=None, incidents=None, **more
 ):
     """Return the answers of a healthy hub, with these changes."""
-    return ClusterView(
-        HUB,
-        HubHealth(True, list(agents), unwritten, incidents, version, [], **more),
-        JobList([JOB_VIEW], blind),
-        DetectorList(list(detectors)),
-    )
+    health = HubHealth(True, list(agents), unwritten, incidents, version, [], **more)
+    return ClusterView(HUB, health, JobList([JOB_VIEW], blind), DetectorList(list(detectors)))
 
 
 def agent(**changes):
@@ -43,14 +39,10 @@ async def read_hub(answers):
         return await ask(session, url)
 
 
-def plain(value):
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
 ANSWERS = {
-    "/healthz": plain(hub_view().health),
-    "/api/v1/jobs": plain(hub_view().job_list),
-    "/api/v1/detectors": plain(hub_view().detectors),
+    "/healthz": to_builtins(hub_view().health),
+    "/api/v1/jobs": to_builtins(hub_view().job_list),
+    "/api/v1/detectors": to_builtins(hub_view().detectors),
 }
 
 
@@ -116,7 +108,7 @@ async def test_answers_of_a_hub_are_read():
     view = await read_hub(ANSWERS)
     assert inert(checks(view)) == {}
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
-    ill = plain(hub_view([agent(reachable=False, error="refused")]).health)
+    ill = to_builtins(hub_view([agent(reachable=False, error="refused")]).health)
     unhealthy = await read_hub(ANSWERS | {"/healthz": (503, ill)})  # with the same body as a 200, and the reason
     assert unhealthy.health.agents[0].error == "refused"
     assert "500" in inert(checks(await read_hub(ANSWERS | {"/api/v1/detectors": 500})))["detectors"]

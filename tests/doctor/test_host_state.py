@@ -23,6 +23,8 @@ def source(absent):
 
 LINK = NicSample("eth3", "tcp", False, None, None, None, {})  # nobody knows whether it is used
 PAST = replace(GOOD, xid_errors={79: 3, 13: 1}, ecc_errors={"volatile_uncorrected": 2})
+LOST = replace(GOOD, lost=True)
+FELL_OFF = "fault: GPU 0: it fell off the bus; its rank cannot go on"
 STATES = {
     "no fault": (state(GOOD, OTHER), State.OK, "2 GPUs without a fault"),
     "no GPU": (state(sources=[source(absent=True)]), State.OK, "no GPU: the driver does not answer"),
@@ -31,30 +33,18 @@ STATES = {
     "link that is down": (state(GOOD, nics=(LINK,)), State.OK, "1 GPU without a fault"),
     "nobody reads them": (state(), State.UNKNOWN, "the agent does not read GPUs yet, or runs --without gpu"),
     "driver does not answer": (
-        state(sources=[source(absent=False)]),
-        State.UNKNOWN,
+        state(sources=[source(absent=False)]), State.UNKNOWN,
         "the agent cannot read the GPUs: the driver does not answer",
     ),
-}
+    "lost GPU": (state(OTHER, LOST), State.FAULT, FELL_OFF),
+    "two lost GPUs": (state(LOST, replace(OTHER, lost=True)), State.FAULT, f"{FELL_OFF} (and 1 more)"),
+    "GPU that needs a reset": (
+        state(OTHER, replace(GOOD, repair_pending=True)), State.FAULT,
+        "fault: GPU 0: its memory needs a reset to be repaired",
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("of_host", "expected", "reason"), STATES.values(), ids=STATES)
-def test_state_of_a_host_without_a_lasting_fault(of_host, expected, reason):
+def test_state_of_a_host_is_that_of_its_gpus_with_the_reason(of_host, expected, reason):
     assert of_host == (expected, reason)
-
-
-@pytest.mark.parametrize(
-    ("gpu", "text"),
-    [
-        (replace(GOOD, lost=True), "fault: GPU 0: it fell off the bus"),
-        (replace(GOOD, repair_pending=True), "fault: GPU 0: its memory needs a reset"),
-    ],
-)
-def test_fault_that_lasts_is_a_fault(gpu, text):
-    of_host = state(OTHER, gpu)
-    assert of_host.state == State.FAULT
-    assert of_host.reason.startswith(text)
-
-
-def test_several_faults_are_counted():
-    assert state(replace(GOOD, lost=True), replace(OTHER, lost=True)).reason.endswith("(and 1 more)")

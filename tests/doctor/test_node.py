@@ -14,6 +14,7 @@ from tests.hostile.users import needs_root
 from zmon.box.roots import Places
 from zmon.box.versions import CURRENT
 from zmon.cli.main import cli
+from zmon.doctor.installation import installed_torch, torch_version
 from zmon.doctor.node import boxes, shared_directory, sources, space_for_boxes, timeouts
 from zmon.schema.host import SourceStatus
 from zmon.web import client
@@ -121,6 +122,8 @@ def test_node_without_daemons_is_unwatched(tmp_path):
     assert answer.exit_code == 1
     assert results["agent"]["armed"] is results["hub"]["armed"] is results["Prometheus"]["armed"] is False
     assert "zmon up" in results["agent"]["next_step"]
+    assert "--prometheus" in results["Prometheus"]["next_step"]
+    assert results["torch"]["found"] == torch_version(installed_torch()).result
     for_people = CliRunner().invoke(cli, ["doctor", "--box-dir", str(tmp_path), *UNUSED_URLS])
     assert "INERT" in for_people.output
     assert "armed" in for_people.output

@@ -52,19 +52,16 @@ ODD = {"receiver": "pager", "matchers": ['severity=~"(?P<x>["']}
 EAST = {"receiver": "nobody", "match": {"cluster": "east"}}  # a label that Prometheus adds
 FAULTS = {  # changes of a healthy Alertmanager, the check that is inert, and a part of its result
     "receiver without integration": (
-        {"config": routes(webhook_configs=[])},
-        "page ZmonStall",
+        {"config": routes(webhook_configs=[])}, "page ZmonStall",
         "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere",
     ),
     "route of a label of Prometheus": ({"config": with_route(EAST)}, "page ZmonStall", "nobody"),
     "matcher that cannot be evaluated": ({"config": with_route(ODD)}, "page ZmonStall", "cannot evaluate a matcher"),
     "no watchdog alert": ({"watchdog": None}, "Alertmanager", "does not reach it"),
     "all notifications failed": (
-        {"sent": {"webhook": 3.0}, "failed": {"webhook": 3.0}},
-        "delivery by webhook",
-        "all 3 notifications",
+        {"sent": {"webhook": 3.0}, "failed": {"webhook": 3.0}}, "delivery by webhook", "all 3 notifications"
     ),
-}
+}  # fmt: skip
 QUIET = {
     "some notifications failed": {"sent": {"webhook": 3.0}, "failed": {"webhook": 2.0}},
     "silence of another job": {"silences": ({"id": "77", "endsAt": "", "comment": "", "matchers": [MATCHER]},)},

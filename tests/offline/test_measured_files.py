@@ -39,13 +39,11 @@ def test_person_may_write_rates_with_an_exponent(tmp_path):
         ("GPU X: {memory_bandwidth: 1}", "missing required field"),
     ],
 )
-def test_file_that_cannot_be_used_is_one_line(tmp_path, text, why):
+def test_file_that_cannot_be_used_is_refused(tmp_path, text, why):
     path = tmp_path / "peaks.yaml"
     path.write_text(text)
-    with pytest.raises(UsageError, match="cannot use") as error:
+    with pytest.raises(UsageError, match=f"cannot use .*{why}"):
         read_peaks(path)
-    assert why in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 def test_missing_file_says_so(tmp_path):

@@ -1,20 +1,23 @@
-"""An authority of a test, its pairs of certificate and key in a directory, and the web.yaml that names them.
-
-`BCRYPT_HASH` is the hash of a password for that file.
-"""
+"""An authority of a test, its pairs of certificate and key in a directory, and the web.yaml that names them."""
 
 import ssl
 from datetime import UTC, datetime, timedelta
 
+import bcrypt
 import trustme
 import yaml
 
 from zmon.web.live_config import LiveConfig
 
-BCRYPT_HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
+BCRYPT_HASH = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"  # of some password
 SERVER = {"cert_file": "server.pem", "key_file": "server.key"}
 MUTUAL = {"client_auth_type": "RequireAndVerifyClientCert", "client_ca_file": "ca.pem"}
 OPTIONAL = SERVER | {"client_auth_type": "VerifyClientCertIfGiven", "client_ca_file": "ca.pem"}
+
+
+def hashed(password, cost=4):
+    """Return the bcrypt hash of a password, of which bcrypt takes no more than 72 bytes."""
+    return bcrypt.hashpw(password.encode("utf-8", "surrogateescape")[:72], bcrypt.gensalt(cost)).decode()
 
 
 def live_config(folder, **keys):

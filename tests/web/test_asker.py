@@ -96,9 +96,6 @@ def test_user_without_a_number_in_this_namespace_is_of_nobody(kernel):
     assert find_asker(CLIENT, SERVER, **kernel(tcp=table, uid_map="0 100000 65536")).uid is None
 
 
-# -- forwarded requests --------------------------------------------------------------------------------------
-
-
 def add_process(proc, pid, namespaces, *sockets):
     """Add a process in these namespaces of network and mounts, with sockets of these inodes."""
     for name, number in zip(("net", "mnt"), namespaces, strict=True):

@@ -29,9 +29,8 @@ async def test_oldest_half_sent_requests_make_room_for_new_connections():
     async with running_server(max_connections=8) as server:
         readers = [(await server.send(HALF))[0] for _ in range(40)]
         assert await server.status() == 200
-        closed = [await is_closed(reader, 0.3 if number > 32 else 2.0) for number, reader in enumerate(readers)]
-        assert closed[:32] == [True] * 32
-        assert not closed[-1]
+        assert await asyncio.gather(*(is_closed(reader, 2.0) for reader in readers[:-8])) == [True] * 32
+        assert not await is_closed(readers[-1], 0.3)
 
 
 async def test_idle_connection_that_was_answered_outlives_half_sent_requests():

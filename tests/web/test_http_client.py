@@ -3,7 +3,6 @@
 import re
 from pathlib import Path
 
-import bcrypt
 import msgspec
 import pytest
 import yaml
@@ -11,14 +10,14 @@ from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 import zmon
-from tests.web.certificates import MUTUAL, SERVER, Certificates, live_config
+from tests.web.certificates import MUTUAL, SERVER, Certificates, hashed, live_config
 from tests.web.serving import running_server
 from zmon.errors import Unreachable, UsageError
 from zmon.schema.http_config import may_carry_credentials
 from zmon.web import client, http_client
 from zmon.web.http_client import read_http_config
 
-USERS = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+USERS = {"ann": hashed("secret")}
 ANN = {"username": "ann", "password": "secret"}
 TRUST = {"ca_file": "ca.pem"}
 
@@ -72,14 +71,34 @@ async def ask(of_server, of_client, renew=None):
     return statuses
 
 
-async def test_password_is_sent(server_config, client_config):
-    config = client_config(basic_auth=ANN, tls_config=TRUST)
-    assert await ask(server_config(basic_auth_users=USERS), config) == ["200"]
+TOKEN_ROLES = [{"token_file": "token", "roles": ["metrics", "read"]}]
+REQUESTS = {  # configuration of the server beside its certificate, that of the client, and the answer or the error
+    "password": ({"basic_auth_users": USERS}, {"basic_auth": ANN, "tls_config": TRUST}, "200"),
+    "no password": (
+        {"basic_auth_users": USERS}, {"tls_config": TRUST},
+        r"https://\S+ answered 401\. Give a password, token or certificate in --http-config",
+    ),
+    "token": (
+        {"zmon_roles": TOKEN_ROLES}, {"authorization": {"credentials_file": "token"}, "tls_config": TRUST}, "200"
+    ),
+    "server of another authority": (
+        {}, {"tls_config": {"ca_file": "other.pem"}}, r".*unable to get local issuer certificate\. Check ca_file.*"
+    ),
+    "no authority": ({}, {}, ".*certificate.*"),
+    "no verification": ({}, {"tls_config": {"insecure_skip_verify": True}}, "200"),
+    "another name of the server": ({}, {"tls_config": TRUST | {"server_name": "agent.example.org"}}, "200"),
+    "name of another server": ({}, {"tls_config": TRUST | {"server_name": "hub.example.org"}}, ".*not valid for.*"),
+}  # fmt: skip
 
 
-async def test_answer_401_says_what_is_missing(server_config, client_config):
-    (line,) = await ask(server_config(basic_auth_users=USERS), client_config(tls_config=TRUST))
-    assert re.fullmatch(r"https://\S+ answered 401\. Give a password, token or certificate in --http-config", line)
+@pytest.mark.parametrize(("of_server", "of_client", "answer"), REQUESTS.values(), ids=REQUESTS)
+async def test_server_answers_whoever_has_a_login_and_trusts_it(
+    server_config, client_config, tmp_path, of_server, of_client, answer
+):
+    Certificates(tmp_path, "other")
+    (tmp_path / "token").write_text("0123456789abcdef\n")
+    (line,) = await ask(server_config(**of_server), client_config(**of_client))
+    assert re.fullmatch(answer, line)
 
 
 async def test_password_in_a_file_is_read_again_for_each_request(server_config, client_config, tmp_path):
@@ -91,38 +110,12 @@ async def test_password_in_a_file_is_read_again_for_each_request(server_config, 
     assert after == "200"
 
 
-async def test_token_is_sent(server_config, client_config, tmp_path):
-    (tmp_path / "token").write_text("0123456789abcdef\n")
-    roles = [{"token_file": "token", "roles": ["metrics", "read"]}]
-    config = client_config(authorization={"credentials_file": "token"}, tls_config=TRUST)
-    assert await ask(server_config(zmon_roles=roles), config) == ["200"]
-
-
 async def test_renewed_certificate_is_shown_in_the_next_connection(server_config, client_config, certificates):
     of_server = server_config(MUTUAL | {"client_allowed_sans": ["new.example.org"]})
     config = client_config(tls_config=TRUST | {"cert_file": "hub.pem", "key_file": "hub.key"})
     before, after = await ask(of_server, config, lambda: certificates.issue("hub", "new.example.org"))
     assert "cannot reach" in before
     assert after == "200"
-
-
-async def test_server_of_another_authority_is_refused_with_one_line(server_config, client_config, tmp_path):
-    (tmp_path / "other").mkdir()
-    Certificates(tmp_path / "other")
-    (line,) = await ask(server_config(), client_config(tls_config={"ca_file": "other/ca.pem"}))
-    assert "unable to get local issuer certificate. Check ca_file" in line
-
-
-@pytest.mark.parametrize(("name", "answer"), [("agent.example.org", "200"), ("hub.example.org", "not valid for")])
-async def test_certificate_must_have_the_name_of_the_server(server_config, client_config, name, answer):
-    (line,) = await ask(server_config(), client_config(tls_config=TRUST | {"server_name": name}))
-    assert answer in line
-
-
-async def test_verification_can_be_switched_off_by_name_only(server_config, client_config):
-    assert await ask(server_config(), client_config(tls_config={"insecure_skip_verify": True})) == ["200"]
-    (line,) = await ask(server_config(), None)
-    assert "certificate" in line
 
 
 async def test_password_file_that_is_gone_is_an_error_of_the_request(client_config):
@@ -206,11 +199,9 @@ def test_client_sessions_are_created_only_in_http_client_and_evidence():
         ({"follow_redirects": True}, "follow_redirects"),
     ],
 )
-def test_wrong_file_is_refused_with_one_line(client_config, keys, reason):
-    with pytest.raises(UsageError) as refused:
+def test_wrong_file_is_refused(client_config, keys, reason):
+    with pytest.raises(UsageError, match=reason):
         client_config(**keys)
-    assert reason in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 def test_server_that_is_configured_twice_is_refused(tmp_path):

@@ -3,17 +3,16 @@
 import asyncio
 import shutil
 
-import bcrypt
 import pytest
 import yaml
 
-from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, live_config
+from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, hashed, live_config
 from tests.web.serving import WHOLE, running_server
 from zmon.errors import UsageError
 from zmon.web import tls
 from zmon.web.live_config import reload_success
 
-USERS = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
+USERS = {"ann": hashed("secret")}
 ROLES = [{"user": "ann", "roles": ["read"]}]
 
 

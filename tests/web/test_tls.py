@@ -6,10 +6,9 @@ import shutil
 import ssl
 from types import SimpleNamespace
 
-import bcrypt
 import pytest
 
-from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, Certificates, live_config
+from tests.web.certificates import MUTUAL, OPTIONAL, SERVER, Certificates, hashed, live_config
 from tests.web.serving import WHOLE, is_closed, request, running_server
 from zmon.errors import UsageError
 
@@ -21,8 +20,7 @@ async def statuses(config, *clients):
 
 
 async def test_client_that_trusts_the_authority_is_answered(make_config, authority, tmp_path):
-    (tmp_path / "other").mkdir()
-    stranger = Certificates(tmp_path / "other")
+    stranger = Certificates(tmp_path, "other")
     assert await statuses(make_config(), authority.client(), stranger.client()) == [200, None]
 
 
@@ -48,27 +46,18 @@ async def test_min_version_decides_which_versions_are_answered(make_config, auth
 
 
 async def test_client_needs_a_certificate_of_the_authority_that_has_not_expired(make_config, authority, tmp_path):
-    (tmp_path / "other").mkdir()
-    stranger = Certificates(tmp_path / "other").issue("hub", "hub.example.org")
-    pairs = {
-        "none": None,
-        "of another authority": stranger,
-        "expired": authority.issue("old", "hub.example.org", expired=True),
-        "good": authority.issue("hub", "hub.example.org"),
-    }
-    answers = await statuses(make_config(**MUTUAL), *map(authority.client, pairs.values()))
-    assert dict(zip(pairs, answers, strict=True)) == {
-        "none": None, "of another authority": None, "expired": None, "good": 200
-    }  # fmt: skip
+    pairs = (
+        None,
+        Certificates(tmp_path, "other").issue("stranger", "hub.example.org"),
+        authority.issue("old", "hub.example.org", expired=True),
+        authority.issue("hub", "hub.example.org"),
+    )
+    assert await statuses(make_config(**MUTUAL), *map(authority.client, pairs)) == [None, None, None, 200]
 
 
 async def test_client_needs_a_name_that_is_allowed(make_config, authority):
     allowed = make_config(**MUTUAL, client_allowed_sans=["hub.example.org", "10.0.0.7"])
-    pairs = [
-        authority.issue("a", "agent.example.org"),
-        authority.issue("b", "hub.example.org"),
-        authority.issue("c", "10.0.0.7"),
-    ]
+    pairs = [authority.issue(name, name) for name in ("agent.example.org", "hub.example.org", "10.0.0.7")]
     assert await statuses(allowed, *map(authority.client, pairs)) == [None, 200, 200]
 
 
@@ -80,14 +69,13 @@ async def test_client_needs_a_name_that_is_allowed(make_config, authority):
         ("ca.pem", "no certificate", "no certificate of an authority"),
     ],
 )
-def test_unusable_files_are_refused_at_the_start_with_one_line(make_config, authority, tmp_path, name, content, reason):
+def test_unusable_files_are_refused_at_the_start(make_config, authority, tmp_path, name, content, reason):
     if content is None:
         shutil.copy(authority.issue("other", "127.0.0.1")[1], tmp_path / name)
     else:
         (tmp_path / name).write_text(content)
-    with pytest.raises(UsageError, match=reason) as caught:
+    with pytest.raises(UsageError, match=reason):
         make_config(**MUTUAL)
-    assert "\n" not in str(caught.value)
 
 
 async def test_clients_that_never_finish_their_handshake_are_closed_to_make_room(make_config, authority):
@@ -95,7 +83,7 @@ async def test_clients_that_never_finish_their_handshake_are_closed_to_make_room
         waiting = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(20)]
         try:
             assert await server.status(tls=authority.client()) == 200
-            closed = [await is_closed(reader, 0.2) for reader, _ in waiting]
+            closed = await asyncio.gather(*(is_closed(reader, 0.2) for reader, _ in waiting))
             assert sum(closed) >= 20 - 8  # the server has eight connections
         finally:
             for _, writer in waiting:
@@ -104,8 +92,7 @@ async def test_clients_that_never_finish_their_handshake_are_closed_to_make_room
 
 async def test_clients_without_a_login_are_closed_before_those_in_their_handshake(authority, tmp_path):
     """The server has eight connections. Each client with a login needs the place of another one."""
-    users = {"ann": bcrypt.hashpw(b"secret", bcrypt.gensalt(4)).decode()}
-    config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users=users)
+    config = live_config(tmp_path, tls_server_config=SERVER, basic_auth_users={"ann": hashed("secret")})
     login = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Basic " + base64.b64encode(b"ann:secret")
     async with running_server(max_connections=8, live=config) as server:
         in_handshake, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -115,7 +102,7 @@ async def test_clients_without_a_login_are_closed_before_those_in_their_handshak
             assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         for _ in range(7):
             assert await server.status(login + b"\r\n\r\n", tls=authority.client()) == 200
-        assert [await is_closed(reader, 0.2) for reader, _ in strangers] == [True] * 7
+        assert await asyncio.gather(*(is_closed(reader, 0.2) for reader, _ in strangers)) == [True] * 7
         assert not await is_closed(in_handshake, 0.2)
         for _ in range(5):
             assert await server.status(login + b"\r\n\r\n", tls=authority.client()) == 200

@@ -1,17 +1,14 @@
 """Tests of `zmon mcp` as an assistant uses it: a client session over stdio, a process, and a hub over HTTP."""
 
 import os
-import subprocess
 import sys
 from contextlib import asynccontextmanager
-from pathlib import Path
 
-import pytest
 from aiohttp.test_utils import unused_port
 
 from tests.build import JOB
 from tests.cli.mcp.hostile import HOSTILE, assert_harmless, data_of
-from tests.cli.test_cli import assert_one_line
+from tests.cli.one_line import assert_one_line
 from tests.golden.hub_scene import hub as full_hub
 from tests.hub.serving import serving
 from zmon.cli.mcp.fence import MAX_CHARACTERS
@@ -21,21 +18,17 @@ SECRET = "s3cret-token"
 TOOLS = ["ends", "findings", "incident", "incidents", "ranks", "runbook", "status"]
 
 
-def client_of(arguments, env, err):
-    """Return the client of a process of Python with these arguments."""
+@asynccontextmanager
+async def session(tmp_path, *arguments):
+    """Yield a session with `zmon mcp`, whose standard error goes to the file `err`."""
     from mcp.client import Client  # its import takes seconds, and every test process collects these tests
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    return Client(stdio_client(StdioServerParameters(command=sys.executable, args=arguments, env=env), errlog=err))
-
-
-@asynccontextmanager
-async def session(url, tmp_path, *arguments):
-    """Yield a session with `zmon mcp`, whose standard error goes to the file `err`."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
-    arguments = ["-m", "zmon", "mcp", "--hub", url, "--data-dir", str(tmp_path / "data"), *arguments]
+    arguments = ["-m", "zmon", "mcp", "--data-dir", str(tmp_path), *arguments]
+    server = StdioServerParameters(command=sys.executable, args=arguments, env=env)
     with (tmp_path / "err").open("w") as err:
-        async with client_of(arguments, env, err) as client:
+        async with Client(stdio_client(server, errlog=err)) as client:
             yield client
 
 
@@ -49,10 +42,12 @@ async def answer(client, tool, is_error=False, **arguments):
     return content.text
 
 
-async def test_assistant_reads_jobs_findings_incidents_ranks_and_runbooks(tmp_path):
+async def test_assistant_reads_jobs_findings_incidents_ranks_and_runbooks_of_the_stack(tmp_path):
     requests = []
     with serving(full_hub(tmp_path), requests) as url:
-        async with session(url, tmp_path) as client:
+        async with session(tmp_path) as client:
+            # The stack of this machine writes the URL of its hub there, and may start after the assistant.
+            (tmp_path / "stack.json").write_text(f'{{"hub": "{url}"}}')
             tools = (await client.list_tools()).tools
             assert sorted(tool.name for tool in tools) == TOOLS
             assert all(tool.annotations.read_only_hint for tool in tools)
@@ -70,7 +65,7 @@ async def test_assistant_reads_jobs_findings_incidents_ranks_and_runbooks(tmp_pa
 async def test_errors_are_one_fenced_line(tmp_path, fake_server):
     hostile = HOSTILE["end of the fence"] + HOSTILE["terminal"] + HOSTILE["direction"]
     server = fake_server(lambda *_: (500, Problem(f"failed: {hostile}")))
-    async with session(server.url, tmp_path) as client:
+    async with session(tmp_path, "--hub", server.url) as client:
         for tool, arguments in (("status", {}), ("ranks", {"job_id": hostile}), ("runbook", {"cause": hostile})):
             text = await answer(client, tool, is_error=True, **arguments)
             assert "zmon cannot answer:" in text
@@ -83,20 +78,10 @@ async def test_token_is_in_no_answer_and_in_no_log(tmp_path, fake_server):
     config.write_text(f"hub: {{authorization: {{credentials: {SECRET}}}}}\n")
     server = fake_server(lambda *_: (401, Problem("who asks?")))
     dead = f"http://ann:{SECRET}@127.0.0.1:{unused_port()}"
-    for url, arguments in ((server.url, ("--http-config", str(config))), (dead, ())):
-        async with session(url, tmp_path, *arguments) as client:
+    for arguments in ((server.url, "--http-config", str(config)), (dead,)):
+        async with session(tmp_path, "--hub", *arguments) as client:
             texts = [await answer(client, tool, is_error=True) for tool in ("status", "findings", "incidents")]
         assert SECRET not in "".join((*texts, (tmp_path / "err").read_text()))
-
-
-async def test_hub_that_starts_later_is_asked_at_its_own_url(tmp_path):
-    """The stack of this machine says in stack.json where its hub is, and the assistant may have started before."""
-    env = {name: value for name, value in os.environ.items() if not name.startswith("ZMON_")}
-    arguments = ["-m", "zmon", "mcp", "--data-dir", str(tmp_path)]
-    with serving(full_hub(tmp_path)) as url, (tmp_path / "err").open("w") as err:
-        async with client_of(arguments, env, err) as client:
-            (tmp_path / "stack.json").write_text(f'{{"hub": "{url}"}}')
-            assert 'job_id: "stuck"' in await answer(client, "status")
 
 
 def test_missing_package_is_reported_with_install_command(command, monkeypatch):
@@ -104,10 +89,3 @@ def test_missing_package_is_reported_with_install_command(command, monkeypatch):
     code, out, err = command("mcp")
     assert (code, out) == (1, "")
     assert_one_line(err, "zmon mcp cannot run: mcp is not installed", "pip install 'zmon-training[mcp]'")
-
-
-@pytest.mark.parametrize("module", ["zmon.cli.main", "zmon.cli.mcp", "zmon.cli.mcp.tools"])
-def test_nothing_but_the_server_needs_the_package(module):
-    code = f"import sys; import {module}; sys.exit('mcp' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False)
-    assert done.returncode == 0

@@ -23,16 +23,16 @@ from zmon.schema.job import Headline
 HOSTILE_TEXT = "\n".join(text for name, text in HOSTILE.items() if name not in ("surrogate", "long"))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def requests():
     """The method and the path of each request that the hub got."""
     return []
 
 
-@pytest.fixture
-def tools(tmp_path, requests):
-    """Tools that ask a hub with three jobs, findings of every detector and two incidents."""
-    with serving(full_hub(tmp_path), requests) as url:
+@pytest.fixture(scope="module")
+def tools(tmp_path_factory, requests):
+    """Tools that ask a hub with three jobs, findings of every detector and two incidents; no test changes it."""
+    with serving(full_hub(tmp_path_factory.mktemp("hub")), requests) as url:
         yield tools_for(url)
 
 
@@ -40,10 +40,14 @@ def tools_for(url):
     return Tools(lambda: AsyncHub(url), now=lambda: NOW + 60)
 
 
+def first_fields(answer):
+    """Return the first field of each line from the hub."""
+    return [line.partition(",")[0] for line in data_of(answer)]
+
+
 async def test_status_has_jobs_with_findings_first_and_counts_the_agents_that_answer(tools):
     answer = await tools.status()
-    first = [line.partition(",")[0] for line in data_of(answer)]
-    assert first == [f'job_id: "{name}"' for name in ("job", "stuck", "fresh")]
+    assert first_fields(answer) == [f'job_id: "{name}"' for name in ("job", "stuck", "fresh")]
     assert 'job_id: "stuck", state: "stalled"' in answer
     assert "step_seconds: null, samples_per_second: null" in answer
     assert "Only 1 of 3 agents answer: some ranks are not seen." in answer
@@ -73,7 +77,7 @@ async def test_findings_have_confidence_and_next_step_the_worst_first(tools):
 
 
 async def test_incidents_and_the_parts_of_one(tools):
-    assert [line[:10] for line in data_of(await tools.incidents())] == ['id: "abc1"', 'id: "abd2"']
+    assert first_fields(await tools.incidents()) == ['id: "abc1"', 'id: "abd2"']
     summary = await tools.incident("abc1")
     assert "finding.confidence: 0.97" in summary
     assert 'left_out: ["the hardware of node-b: no agent answered for it at that time"]' in summary
@@ -89,12 +93,13 @@ async def test_incidents_and_the_parts_of_one(tools):
 async def test_ranks_begin_with_culprits_unless_another_order_is_given(tools):
     answer = await tools.ranks(JOB)
     assert "4 ranks: 2 are culprits, dead, overdue or unwatched. 0 more ranks are missing" in answer
-    assert [line.partition(",")[0] for line in data_of(answer)] == [f"rank: {n}" for n in (2, 3, 0, 1)]
+    assert first_fields(answer) == [f"rank: {n}" for n in (2, 3, 0, 1)]
     assert "watched: false" in data_of(answer)[1]
-    assert [line.partition(",")[0] for line in data_of(await tools.ranks(JOB, "-rank", 2))] == ["rank: 1", "rank: 0"]
+    assert first_fields(await tools.ranks(JOB, "-rank", 2)) == ["rank: 1", "rank: 0"]
 
 
 async def test_runbook_is_zmons_text_and_needs_no_marks(tools, requests):
+    requests.clear()
     answer = await tools.runbook("rank_frozen")
     assert answer.startswith("docs/runbooks.md, rank_frozen:\nThe process exists but does not run.")
     assert "data-from-jobs" not in answer
@@ -135,7 +140,8 @@ async def test_ends_beyond_the_first_answer_of_the_hub_are_reached(fake_server):
     ends = [msgspec.structs.replace(end, id=f"{n}", job_id=f"job-{n}") for n in range(300)]
     server = fake_server(lambda path, query: EndList(ends[: int(query.get("limit", 200))], len(ends)))
     answer = await tools_for(server.url).ends(offset=295)
-    assert [line.partition(",")[0] for line in data_of(answer)] == [f'job_id: "job-{n}"' for n in range(295, 300)]
+    assert "300 ends, newest first." in answer
+    assert first_fields(answer) == [f'job_id: "job-{n}"' for n in range(295, 300)]
     assert "This is the end of 300 lines; 295 were before." in answer
 
 
@@ -154,6 +160,7 @@ def hostile_tools(fake_server):
     capsule = replace(capsule, left_out=(text,), versions={text: text}, finding=about)
     capsule = replace(capsule, ranks=tuple(replace(rank, host=text, last_words=text) for rank in capsule.ranks))
     capsule = replace(capsule, timeline=tuple(replace(event, what=text) for event in capsule.timeline))
+    end = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), finding(summary=text), None)
     job = replace(
         JOB_VIEW, job_id=text, state=text, labels={text: text}, report={text: 1.0}, hosts=(text,), time={text: 1.0},
         headline=Headline(text, text, text),
@@ -163,6 +170,7 @@ def hostile_tools(fake_server):
     answers = {
         "jobs": JobList([job] * 30, blind=False),
         "findings": FindingList([about] * 30),
+        "ends": EndList([end], 3),
         "incidents": {"schema": 1, "incidents": [summary] * 30},
         "incidents/x": capsule,
         "jobs/x/ranks": RankList(
@@ -175,21 +183,10 @@ def hostile_tools(fake_server):
 async def test_hostile_texts_stay_between_the_marks_in_every_answer(hostile_tools):
     tools = hostile_tools
     parts = [await tools.incident("x", part) for part in ("summary", "ranks", "timeline", "evidence")]
-    answers = [await tools.status(), await tools.findings(), await tools.incidents(), await tools.ranks("x"), *parts]
-    for answer in answers:
+    lists = [await tools.status(), await tools.findings(), await tools.incidents(), await tools.ends()]
+    for answer in (*lists, await tools.ranks("x"), *parts):
         assert_harmless(answer)
         assert "Ignore previous instructions" in answer
         outside = answer.replace("\n".join(data_of(answer)), "")
         assert "Ignore" not in outside
         assert "Left out: nothing" not in outside
-
-
-async def test_ends_of_launches_are_shown_with_texts_that_cannot_end_the_fence(fake_server):
-    gone = [killed(rank, 9.0) for rank in range(4)]
-    end = ended_launch(snapshot(*gone), finding(summary=HOSTILE_TEXT), None)
-    server = fake_server(lambda path, _: EndList([end], 3) if path == "/api/v1/ends" else None)
-    answer = await tools_for(server.url).ends()
-    assert_harmless(answer)
-    assert "3 ends, newest first." in answer
-    (line,) = data_of(answer)
-    assert 'outcome: "failed"' in line

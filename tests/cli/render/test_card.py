@@ -5,18 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.build import NOW, finding
+from tests.cli.render.build import CRASH, DONE, JOB, UNSEEN, VIEW, with_job
 from zmon.cli.render.card import MAX_LINES, WIDTH, card_lines, finding_lines
 from zmon.cli.render.time_advice import Advice
-from zmon.cli.render.verdict import VerdictCard, WatchedJob
-from zmon.schema.job import JobView
 
-VIEW = JobView(
-    "job-1", 0, 2, 2, "done", 400, 0.0812, 0.095, 3204.0, {}, {"forward": 60.0, "data": 30.0, "all_reduce": 9.5},
-    ("node-a",), {}, (), samples_source="loader",
-)  # fmt: skip
-JOB = WatchedJob(VIEW, (), NOW - 100, 400, 0)
-DONE = VerdictCard("python train.py", "exit code 0", 104.0, jobs=(JOB,), folder="zmon-job-1/ has report.html")
-CRASH = finding(cause="rank_exited", ranks=(1,), summary="rank 1 raised ValueError", detail="Read its log.")
 SLOW = finding(
     id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}
 )
@@ -25,13 +17,6 @@ SILENT = finding(
     severity="warning", cause="compute_hang", summary="no step for 3 s",
     evidence={"silence": {"seconds": 3.0, "critical_seconds": 20, "places": [], "reason": "", "healed_seconds": None}},
 )  # fmt: skip
-UNSEEN = replace(JOB, view=replace(VIEW, ranks_seen=1, time={}, step_seconds=None, samples_per_second=None))
-
-
-def with_job(signalled=None, **changes):
-    return replace(DONE, jobs=(replace(JOB, **changes),), signalled=signalled)
-
-
 ROWS = {  # card → text that it has, text that it has not
     "job": (DONE, ["zmon watch: job-1 ─"], []),
     "clean end": (DONE, ["ended     exit code 0 after 1 min 44 s."], ["stall", "healthy"]),

@@ -6,16 +6,10 @@ from io import StringIO
 from rich.console import Console
 
 from tests.build import finding
+from tests.cli.render.build import text_of
 from tests.metrics.scene import JOB_VIEW
 from zmon.cli.demo import Relay
 from zmon.cli.render.demo import progress_line, summary
-
-
-def rendered(renderable):
-    """Return a renderable as text, on a wide terminal."""
-    out = StringIO()
-    Console(file=out, width=200).print(renderable)
-    return out.getvalue()
 
 
 def job_view(**changes):
@@ -46,18 +40,18 @@ def test_nan_loss_is_shown_as_nan_and_missing_loss_as_unknown():
 
 
 def test_summary_has_shares_of_time_and_findings():
-    text = rendered(summary(job_view(time={"forward": 3.0, "all_to_all": 1.0}), [finding()]))
+    text = text_of(summary(job_view(time={"forward": 3.0, "all_to_all": 1.0}), [finding()]))
     for part in ("100", "20.0 ms / 30.0 ms", "75.0%", "25.0%", "critical rank 2 on node-a froze"):
         assert part in text
     assert text.index("forward") < text.index("all_to_all")
 
 
 def test_summary_reports_missing_job_unknown_values_and_no_findings():
-    assert "the hub saw no step" in rendered(summary(None, []))
-    assert "unknown" in rendered(
+    assert "the hub saw no step" in text_of(summary(None, []))
+    assert "unknown" in text_of(
         summary(job_view(samples_per_second=None, step_seconds=None, step_seconds_p95=None), [])
     )
-    assert "none" in rendered(summary(job_view(), []))
+    assert "none" in text_of(summary(job_view(), []))
 
 
 def test_messages_of_the_trainer_are_shown_once_and_complete(tmp_path):

@@ -14,23 +14,21 @@ from contextlib import contextmanager
 import pytest
 
 from tests.build import NOW
-from tests.cli.test_cli import assert_one_line
+from tests.cli.one_line import assert_one_line
 from tests.cli.top.scene import FROZEN, job, row
 from zmon.cli.top.app import connect
-from zmon.errors import Unreachable
 from zmon.job.headline import with_headline
 
 TIMEOUT_SECONDS = 40.0  # a busy machine takes long to start Python
 COLOUR = re.compile(rb"\x1b\[(?:\d+;)*(?:3[0-7]|4[0-7]|9[0-7]|10[0-7]|[34]8;[25];[\d;]+)m")
 DIM_HEADLINE = rb"\x1b\[(?:\d+;)*2(?:;\d+)*mSTALLED rank_frozen"
 SUMMARY = {"num_ranks": 2, "num_standing_out": 0, "num_missing": 0, "missing": [], "by_state": {"train": 2}}
+RANKS = "/api/v1/jobs/dlrm-7/ranks"
 ANSWERS = {
     "/api/v1/jobs": {"schema": 1, "blind": False, "jobs": [with_headline(job(findings=("f1",)), [FROZEN])]},
     "/api/v1/findings": {"schema": 1, "findings": [FROZEN]},
-    "/api/v1/jobs/dlrm-7/ranks": {
-        "schema": 1, "job_id": "dlrm-7", "ranks": [row(0), row(1)], "num_rows": 2, "summary": SUMMARY,
-    },
-}  # fmt: skip
+    RANKS: {"schema": 1, "job_id": "dlrm-7", "ranks": [row(0), row(1)], "num_rows": 2, "summary": SUMMARY},
+}
 
 
 @pytest.fixture
@@ -118,11 +116,6 @@ def test_missing_textual_is_reported_with_install_command(command, monkeypatch):
     assert_one_line(err, "pip install 'zmon-training[top]'")
 
 
-def test_other_commands_do_not_import_textual():
-    code = "import sys; import zmon.cli.main; sys.exit('textual' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False, timeout=TIMEOUT_SECONDS).returncode == 0
-
-
 async def fetch(url, job_id):
     async with connect(url) as ask:
         return await ask(job_id, NOW)
@@ -135,29 +128,17 @@ async def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
     assert (await fetch(http_hub[0], None)).ranks == ()
 
 
-async def test_large_job_says_how_many_ranks_are_left_out(http_hub):
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        pytest.param({"num_rows": 16_384}, "16,382 more ranks", id="large job"),
+        pytest.param({"ranks": "odd"}, "ranks unknown", id="malformed"),
+        pytest.param(None, "another version, or no longer knows the job", id="missing"),
+    ],
+)
+async def test_answer_about_ranks_that_is_not_whole_has_a_note_and_hides_no_job(http_hub, changes, note):
     url, answers = http_hub
-    answers["/api/v1/jobs/dlrm-7/ranks"] = {**answers["/api/v1/jobs/dlrm-7/ranks"], "num_rows": 16_384}
+    answers[RANKS] = None if changes is None else {**answers[RANKS], **changes}
     state = await fetch(url, "dlrm-7")
-    assert len(state.ranks) == 2
-    assert "16,382 more ranks" in state.ranks_note
-
-
-async def test_missing_answer_about_ranks_does_not_hide_jobs(http_hub):
-    url, answers = http_hub
-    del answers["/api/v1/jobs/dlrm-7/ranks"]
-    state = await fetch(url, "dlrm-7")
-    assert state.ranks == ()
-    assert "another version, or no longer knows the job" in state.ranks_note
+    assert note in state.ranks_note
     assert state.jobs
-
-
-async def test_malformed_answer_about_ranks_is_shown_as_unknown(http_hub):
-    url, answers = http_hub
-    answers["/api/v1/jobs/dlrm-7/ranks"] = {"odd": 1}
-    assert "ranks unknown" in (await fetch(url, "dlrm-7")).ranks_note
-
-
-async def test_stopped_hub_is_unreachable():
-    with pytest.raises(Unreachable):
-        await fetch("http://127.0.0.1:1", None)

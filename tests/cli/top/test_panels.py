@@ -17,22 +17,11 @@ from zmon.cli.top.panels import (
     shares,
     shortened,
     state_line,
-    still_selected,
 )
 from zmon.job.headline import with_headline
 from zmon.schema.job import Progress
 
 OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
-
-
-def row_texts(rows):
-    return [" ".join(row.cells) for row in rows]
-
-
-def test_unreachable_hub_is_shown_with_the_age_of_the_data():
-    line = state_line("http://hub:9781", healthy(), OUTAGE, NOW + 3).plain
-    assert line.startswith("BLIND since 07:59:18 UTC, for 45 s: cannot reach")
-    assert line.endswith("The data below is 3.0 s old")
 
 
 def test_state_line_of_hub_that_never_answered_reports_no_data():
@@ -46,24 +35,6 @@ def test_ages_of_blind_hub_are_those_of_its_last_known_state():
     assert "no findings" not in line
     assert state.as_of == NOW - 60
     assert replace(state, blind=False).as_of == state.time
-
-
-def test_state_line_counts_jobs_and_findings():
-    assert "1 job, no findings" in state_line("", healthy(), None, NOW).plain
-    assert "1 job, 1 critical" in state_line("", stalled(), None, NOW).plain
-    assert "0 jobs" in state_line("", HubState(NOW, False, (), ()), None, NOW).plain
-
-
-def test_jobs_with_findings_come_first_and_are_marked():
-    jobs = (job("a"), job("b"), job("c", findings=("f1",)))
-    rows = row_texts(job_rows(HubState(NOW, False, jobs, ()), "b", {}, 80))
-    assert [text.split()[0] for text in rows] == ["!c", "a", ">"]
-
-
-def test_unknown_values_of_a_job_are_shown_as_unknown():
-    (text,) = row_texts(job_rows(HubState(NOW, False, (job(step=None, step_seconds=None, time={}),), ()), None, {}, 80))
-    assert text.count("unknown") == 2
-    assert text.endswith("no step")
 
 
 @pytest.mark.parametrize(
@@ -80,26 +51,11 @@ def test_shares_of_time_are_computed_from_growth(time, before, expected):
     assert shares(time, before) == expected
 
 
-def test_selected_job_has_its_full_name_and_time_categories():
-    line = job_line(healthy(), "dlrm-7", {}).plain
-    assert line == "dlrm-7: forward 41%, all_to_all 32%, backward 20%, imbalance 7%"
-    assert job_line(healthy(), None, {}).plain == ""
-
-
-def test_selected_job_has_its_progress():
-    state = replace(healthy(), jobs=(job(progress=Progress(1208, 604)),))
-    assert job_line(state, "dlrm-7", {}).plain.endswith("imbalance 7%\nstep 604 of 1,208 (50 %)")
-
-
-def test_missing_ranks_have_a_reason():
-    state = replace(healthy(), ranks=(), ranks_note="ranks unknown: why")
-    assert "ranks unknown: why" in job_line(state, "dlrm-7", {}).plain
-
-
-def test_culprits_come_first_and_are_marked():
-    lines = row_texts(rank_rows(stalled(), "dlrm-7"))
-    assert lines[0].startswith("! 2 node-a train, stopped forward 3 min 12 s")
-    assert lines[1].startswith("  0 node-a train all_to_all #1812")
+def test_selected_job_has_its_progress_and_why_its_ranks_are_unknown():
+    state = replace(healthy(), jobs=(job(progress=Progress(1208, 604)),), ranks=(), ranks_note="ranks unknown: why")
+    _, progress, ranks = job_line(state, "dlrm-7", {}).plain.splitlines()
+    assert progress == "step 604 of 1,208 (50 %)"
+    assert ranks == "ranks unknown: why"
 
 
 def test_ranks_of_another_job_are_not_shown():
@@ -135,39 +91,33 @@ def test_shortened_names_keep_both_ends():
     assert len(shortened("x" * 64, 14)) == 14
 
 
-def test_vanished_job_is_no_longer_selected():
-    jobs = (job("a"), job("b", findings=("f1",)))
-    assert still_selected(HubState(NOW, False, jobs, ()), "a") == "a"
-    assert still_selected(HubState(NOW, False, jobs, ()), "gone") == "b"
-    assert still_selected(HubState(NOW, False, (), ()), "gone") is None
+def test_jobs_are_listed_by_their_urgency():
+    jobs = (job("a-done", state="done"), job("b-healthy"), job("c-slow", findings=("f1",)), failed())
+    listed = HubState(NOW, False, jobs, ()).listed
+    assert [view.job_id for view in listed] == ["c-slow", "d-failed", "b-healthy", "a-done"]
+
+
+def failed():
+    gone = job("d-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
+    return with_headline(gone, ())
+
+
+def test_ended_job_is_marked_and_has_no_numbers_of_a_running_job():
+    state = replace(healthy(), jobs=(job("a-healthy"), failed()))
+    first, second = job_rows(state, None, {view.job_id: view.time for view in state.jobs}, 120)
+    assert first.cells == (" !d-failed", "exited", "4 gone", "604", "–", "–", "ended")
+    assert (first.is_highlighted, second.is_highlighted) == (True, False)
+
+
+def test_ended_job_is_shown_with_its_reason_in_place_of_findings():
+    state = replace(healthy(), jobs=(job("a-healthy"), failed()))
+    panel = findings_panel(state, None)
+    assert panel.renderables[0].plain.startswith("FAILED job d-failed: ended by rank_exited: rank 2 on node-1 exited")
+    assert findings_panel(state, "a-healthy").plain == "no findings"
+    assert "no findings, 1 ended by a fault" in state_line("http://hub", state, None, NOW).plain
 
 
 def test_unknown_severity_is_counted_under_its_name():
     state = stalled()
     state = replace(state, findings=tuple(replace(finding, severity="fatal") for finding in state.findings))
     assert "1 job, 1 fatal" in state_line("", state, None, NOW).plain
-
-
-def ended():
-    gone = job("a-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
-    return replace(healthy(), jobs=(job("a-healthy"), with_headline(gone, ())))
-
-
-def test_ended_job_is_listed_first_without_numbers_of_a_running_job():
-    state = ended()
-    accounts = {view.job_id: view.time for view in state.jobs}
-    first, second = job_rows(state, None, accounts, 120)
-    assert first.cells == (" !a-failed", "exited", "4 gone", "604", "–", "–", "ended")
-    assert (first.is_highlighted, second.is_highlighted) == (True, False)
-
-
-def test_job_that_is_done_is_listed_last():
-    jobs = (job("a-script", state="done"), job("b-ranks"), job("c-slow", findings=("f1",)))
-    assert [view.job_id for view in HubState(NOW, False, jobs, ()).listed] == ["c-slow", "b-ranks", "a-script"]
-
-
-def test_ended_job_is_shown_with_its_reason_in_place_of_findings():
-    panel = findings_panel(ended(), None)
-    assert panel.renderables[0].plain.startswith("FAILED job a-failed: ended by rank_exited: rank 2 on node-1 exited")
-    assert findings_panel(ended(), "a-healthy").plain == "no findings"
-    assert "no findings, 1 ended by a fault" in state_line("http://hub", ended(), None, NOW).plain

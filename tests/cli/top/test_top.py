@@ -62,14 +62,6 @@ async def test_screen_without_jobs_shows_command_that_starts_job():
         assert app.is_running
 
 
-async def test_hub_unreachable_from_start_shows_that_there_is_no_data():
-    async with top(healthy()) as (app, pilot, hub):
-        hub.error = REFUSED
-        app._hub_state = None
-        await hub.settle(pilot)
-        assert "There is no data yet" in screen(app)
-
-
 async def test_blind_hub_shows_blind_in_grey():
     async with top(replace(healthy(), blind=True)) as (app, _, _):
         assert screen(app).startswith("BLIND")

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.cli.render.test_card import CRASH, DONE, JOB, UNSEEN, with_job
+from tests.cli.render.build import CRASH, DONE, JOB, UNSEEN, with_job
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.watch.folder import new_folder, page
 from zmon.cli.watch.outcome import reason_unwatched

@@ -7,7 +7,7 @@ import pytest
 
 from tests.boxes import Box
 from tests.build import JOB
-from tests.cli.render.test_card import UNSEEN
+from tests.cli.render.build import UNSEEN
 from zmon.cli.render.time_advice import Advice
 from zmon.cli.watch.child import Child
 from zmon.cli.watch.launch import Launch

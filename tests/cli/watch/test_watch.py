@@ -5,13 +5,16 @@ import os
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
+from tests.notify.endpoints import HttpEndpoint
 from tests.places import REPOSITORY
 
 pytestmark = pytest.mark.e2e
 
+PYTHON = (sys.executable, "train.py")
 TRAIN = """
     import sys, time, torch
     model = torch.nn.Linear(8, 8)
@@ -23,8 +26,6 @@ TRAIN = """
         time.sleep(0.02)
         if step == 12 and "raise" in sys.argv:
             raise ValueError("bad batch 17")
-        if step == 12 and "pause" in sys.argv:
-            time.sleep(6.0)
 """
 
 
@@ -43,53 +44,91 @@ class Watch:
             cwd=folder, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
 
+    def read_until(self, text):
+        """Wait until it writes this text to stderr."""
+        assert any(text in line for line in self._process.stderr)
+
     def end(self):
         """Wait for the end; return the exit code and what it wrote to stderr."""
-        _, err = self._process.communicate(timeout=240)
-        return self._process.returncode, err
+        _, self.err = self._process.communicate(timeout=240)
+        self.code = self._process.returncode
+        return self.code, self.err
 
 
-def test_two_jobs_at_once_are_told_apart(tmp_path):
-    python = (sys.executable, "train.py")
-    finished = Watch(tmp_path / "good", "--fail-on", "critical", "--json", "card.json", "--", *python)
-    failed = Watch(tmp_path / "bad", "--report", "copy.html", "--", *python, "raise")
-    code, err = failed.end()
-    assert code == 1
+def notify_file(folder, url):
+    """Return the path of a file with one recipient, who has this URL."""
+    path = folder / "notify.yml"
+    path.write_text(f"recipients: [{{url: '{url}'}}]")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory):
+    """Three watches that ran at once: a job that finished, one that failed, and the first of two nodes of a third one.
+
+    `received` has the notices about the job that failed.
+    """
+    folder, endpoint = tmp_path_factory.mktemp("watch"), HttpEndpoint()
+    first_of_two = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ZMON_HOST": "a/b"}
+    recipient = notify_file(folder, f"json://127.0.0.1:{endpoint.port}")
+    watches = {
+        "finished": Watch(folder / "good", "--fail-on", "critical", "--json", "card.json", "--", *PYTHON),
+        "failed": Watch(
+            folder / "bad", "--report", "copy.html", "--notify-file", str(recipient), "--", *PYTHON, "raise"
+        ),
+        "part": Watch(folder / "part", "--fail-on", "info", "--", *PYTHON, ZMON_JOB_ID="job", **first_of_two),
+    }
+    for watch in watches.values():
+        watch.end()
+    endpoint.close()
+    return SimpleNamespace(**watches, received=endpoint.received)
+
+
+def test_job_that_failed_leaves_its_report_and_its_steps(ended):
+    err = ended.failed.err
+    assert ended.failed.code == 1, err
     assert "zmon: CRITICAL rank_exited, rank 0" in err
     assert "ended     exit code 1" in err
     assert "ValueError: bad batch 17" in " ".join(err.partition("── zmon watch")[2].split())
-    (folder,) = failed.folder.glob("zmon-*")
+    (folder,) = ended.failed.folder.glob("zmon-*")
     report = (folder / "report.html").read_text()
-    assert report == (failed.folder / "copy.html").read_text()
+    assert report == (ended.failed.folder / "copy.html").read_text()
     assert "Python stack" in report or "End of standard error" in report
     assert [*(folder / "steps").rglob("*")]
 
-    code, err = finished.end()
-    assert code == 0, err
-    assert "CRITICAL" not in err
-    card = json.loads((finished.folder / "card.json").read_text())
+
+def test_end_of_the_launch_is_sent_to_the_recipients(ended):
+    (received,) = ended.received
+    assert "failed after" in received["title"]
+
+
+def test_job_that_finished_while_another_one_failed_has_no_finding_and_leaves_no_box(ended):
+    assert ended.finished.code == 0, ended.finished.err
+    assert "CRITICAL" not in ended.finished.err
+    card = json.loads((ended.finished.folder / "card.json").read_text())
     (job,) = card["jobs"]
     assert (card["ending"], job["steps"], job["view"]["world_size"]) == ("exit code 0", 20, 1)
-    assert [*finished.boxes.rglob("*.box")] == []
-    assert [*finished.folder.glob("zmon-watch-*")] == []
+    assert [*ended.finished.boxes.rglob("*.box")] == []  # all jobs have ended
+    assert [*ended.finished.folder.glob("zmon-watch-*")] == []
+
+
+def test_rank_of_another_node_is_unknown_and_not_missing(ended):
+    assert ended.part.code == 0, ended.part.err
+    assert "ranks     1 of 2 ranks, this node only on a_b" in ended.part.err
+    assert "of the steps of rank 0" in ended.part.err
+    assert [folder.name for folder in ended.part.folder.glob("zmon-*")] == ["zmon-job-a_b"]
 
 
 def test_finding_fails_a_command_that_succeeded(tmp_path):
-    code, err = Watch(tmp_path / "pause", "--fail-on", "warning", "--", sys.executable, "train.py", "pause").end()
-    assert code == 1, err
-    assert "exit code 1: compute_hang (warning) opened (--fail-on warning)" in err
-
-
-def test_rank_of_another_node_is_unknown_and_not_missing(tmp_path):
-    first_of_two = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1", "ZMON_HOST": "a/b"}
-    watch = Watch(
-        tmp_path / "part", "--fail-on", "info", "--", sys.executable, "train.py", ZMON_JOB_ID="job", **first_of_two
-    )
+    wait_for_go = "for _ in $(seq 600); do [ -e go ] && break; sleep 0.1; done"
+    launcher = ("sh", "-c", f"{sys.executable} train.py raise; {wait_for_go}")
+    watch = Watch(tmp_path / "ignored", "--fail-on", "warning", "--", *launcher)
+    watch.read_until("CRITICAL rank_exited")
+    (watch.folder / "go").touch()
     code, err = watch.end()
-    assert code == 0, err
-    assert "ranks     1 of 2 ranks, this node only on a_b" in err
-    assert "of the steps of rank 0" in err
-    assert [folder.name for folder in watch.folder.glob("zmon-*")] == ["zmon-job-a_b"]
+    assert code == 1, err
+    assert "exit code 1: rank_exited (critical) opened (--fail-on warning)" in err
 
 
 def test_command_that_trains_nothing_is_not_called_healthy(tmp_path):
@@ -143,20 +182,8 @@ def test_rank_beside_the_first_one_runs_unwatched(tmp_path):
     assert [*boxes.iterdir()] == []
 
 
-def test_end_of_the_launch_is_sent_to_the_recipients(tmp_path, endpoint):
-    file = tmp_path / "notify.yml"
-    file.write_text(f"recipients: [{{url: 'json://127.0.0.1:{endpoint.port}'}}]")
-    file.chmod(0o600)
-    run = Watch(tmp_path / "job", "--quiet", "--notify-file", str(file), "--", sys.executable, "train.py", "raise")
-    assert run.end()[0] == 1
-    (received,) = endpoint.received
-    assert "failed after" in received["title"]
-
-
 def test_wrong_url_of_a_recipient_is_misuse_before_the_command_starts(tmp_path):
-    file = tmp_path / "notify.yml"
-    file.write_text("recipients: [{url: 'nosuch://s3cr3t'}]")
-    file.chmod(0o600)
+    file = notify_file(tmp_path, "nosuch://s3cr3t")
     run = Watch(tmp_path / "job", "--notify-file", str(file), "--", sys.executable, "-c", "print('started')")
     code, err = run.end()
     assert code == 2

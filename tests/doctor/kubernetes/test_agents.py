@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.doctor.kubernetes.scene import HEALTHY, by_name, cluster, daemon_set, namespace, states, typed
+from tests.doctor.kubernetes.scene import by_name, cluster, daemon_set, namespace, states, typed
 from tests.web.kubernetes.fake_api import pod
 from zmon.doctor.kubernetes.agents import ENFORCE, beyond_baseline, checks
 from zmon.doctor.kubernetes.objects import DaemonSet, Namespace
@@ -22,25 +22,24 @@ def enforced(level, *daemon_sets):
     return by_name(checks(cluster(namespaces=things, **changes)), SECURITY)
 
 
-def daemon_set_check(**numbers):
-    return by_name(checks(cluster(daemon_sets=typed(DaemonSet, daemon_set(**numbers)))), DAEMON_SET)
+MISSING = {  # changes of a healthy cluster, the check of what is missing, whether it is armed, and a part of its result
+    "pods": (
+        {"pods": ()}, "pods of agents", False,
+        "no pod has the labels app.kubernetes.io/instance=zmon,app.kubernetes.io/component=agent",
+    ),
+    "addresses of pods": (
+        {"pods": typed(Pod, pod("a", phase="Pending"))}, "pods of agents", False, "zmon-agents, 0 with an address"
+    ),
+    "DaemonSet": ({"daemon_sets": ()}, "DaemonSet of agents", None, "has none with the labels"),
+    "namespace": ({"namespaces": ()}, SECURITY, False, "there is no such namespace"),
+}  # fmt: skip
 
 
-def test_agents_of_the_chart_are_armed_in_a_healthy_cluster():
-    assert states(checks(HEALTHY)) == {"pods of agents": True, DAEMON_SET: True, SECURITY: True}
-
-
-def test_selector_without_pods_is_inert():
-    check = by_name(checks(cluster(pods=())), "pods of agents")
-    assert check.armed is False
-    assert "no pod has the labels app.kubernetes.io/instance=zmon,app.kubernetes.io/component=agent" in check.result
-
-
-def test_pods_without_an_address_are_inert():
-    check = by_name(checks(cluster(pods=typed(Pod, pod("a", phase="Pending")))), "pods of agents")
-    assert check.armed is False
-    assert "1 pod with" in check.result
-    assert "0 with an address" in check.result
+@pytest.mark.parametrize(("changes", "name", "armed", "part"), MISSING.values(), ids=MISSING)
+def test_check_of_what_is_missing_says_so(changes, name, armed, part):
+    check = by_name(checks(cluster(**changes)), name)
+    assert check.armed is armed
+    assert part in check.result
 
 
 @pytest.mark.parametrize(
@@ -54,15 +53,9 @@ def test_pods_without_an_address_are_inert():
     ],
 )
 def test_daemon_set_is_armed_if_each_node_has_a_ready_agent(numbers, armed, part):
-    check = daemon_set_check(**numbers)
+    check = by_name(checks(cluster(daemon_sets=typed(DaemonSet, daemon_set(**numbers)))), DAEMON_SET)
     assert check.armed is armed
     assert part in check.result
-
-
-def test_missing_daemon_set_is_unknown():
-    check = by_name(checks(cluster(daemon_sets=())), "DaemonSet of agents")
-    assert check.armed is None
-    assert "has none with the labels" in check.result
 
 
 def test_namespace_that_refuses_the_agents_is_inert_with_the_command():
@@ -76,19 +69,18 @@ def test_namespace_that_refuses_the_agents_is_inert_with_the_command():
 
 
 @pytest.mark.parametrize(
-    ("level", "armed"), [("privileged", True), ("baseline", True), ("restricted", None), (None, None)]
+    ("level", "armed", "part"),
+    [
+        ("privileged", True, "every pod may run"),
+        ("baseline", True, "enforce is baseline"),
+        ("restricted", None, "whether it refuses agents is unknown"),
+        (None, None, "the cluster's default decides"),
+    ],
 )
-def test_agents_without_rights_run_below_privileged(level, armed):
-    assert enforced(level, PLAIN).armed is armed
-
-
-def test_label_that_is_missing_is_unknown():
-    assert "the cluster's default decides" in enforced(None).result
-
-
-def test_missing_namespace_is_inert():
-    check = by_name(checks(cluster(namespaces=())), SECURITY)
-    assert (check.armed, check.result) == (False, "there is no such namespace")
+def test_agents_without_rights_run_below_privileged(level, armed, part):
+    check = enforced(level, PLAIN)
+    assert check.armed is armed
+    assert part in check.result
 
 
 def test_objects_that_may_not_be_read_are_unknown():
@@ -101,11 +93,6 @@ def test_agents_that_are_not_named_are_unknown_with_the_option_that_names_them()
     (check,) = checks(cluster(agents=None))
     assert check.armed is None
     assert "--agents-kubernetes" in check.next_step
-
-
-def test_pod_without_rights_is_within_baseline():
-    (plain,) = typed(DaemonSet, PLAIN)
-    assert beyond_baseline(plain.spec.template.spec) == []
 
 
 @pytest.mark.parametrize(

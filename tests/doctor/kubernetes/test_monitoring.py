@@ -1,5 +1,7 @@
 """Tests of the checks of monitors, rules and scrape intervals."""
 
+import pytest
+
 from tests.doctor.kubernetes.scene import by_name, cluster, monitor, prometheus, rule, states, typed
 from zmon.doctor.kubernetes.monitoring import checks, recorded_rules
 from zmon.doctor.kubernetes.objects import Monitor, PrometheusObject, PrometheusRule
@@ -10,16 +12,6 @@ OTHER = {"app.kubernetes.io/name": "zmon", "app.kubernetes.io/component": "agent
 REFUSED = Forbidden("cannot list x of the cluster", "x is forbidden (403)", "Give the service account a ClusterRole")
 
 
-def test_objects_of_the_chart_are_armed_in_a_healthy_cluster():
-    assert states(checks(cluster())) == {
-        "PodMonitor zmon-agents/zmon-agent": True,
-        "ServiceMonitor zmon/zmon-hub": True,
-        "PrometheusRule zmon/zmon-zmon": True,
-        "interval of zmon-agent": True,
-        "interval of zmon-hub": True,
-    }
-
-
 def test_object_that_no_prometheus_selects_is_inert_with_the_label_that_it_lacks():
     changed = cluster(pod_monitors=typed(Monitor, monitor(labels=OTHER)))
     check = by_name(checks(changed), "PodMonitor zmon-agents/zmon-agent")
@@ -28,11 +20,6 @@ def test_object_that_no_prometheus_selects_is_inert_with_the_label_that_it_lacks
     assert "monitoring/kube-prometheus-stack selects release=kube-prometheus-stack" in check.result
     assert check.next_step == "Add the label release=kube-prometheus-stack to it (Helm: monitoring.labels)."
     assert "interval of zmon-agent" not in states(checks(changed))
-
-
-def test_rules_that_no_prometheus_selects_are_inert():
-    changed = cluster(rules=typed(PrometheusRule, rule(labels={"release": "other"})))
-    assert by_name(checks(changed), "PrometheusRule zmon/zmon-zmon").armed is False
 
 
 def test_one_of_several_prometheuses_is_enough():
@@ -51,42 +38,46 @@ def test_objects_of_other_programs_are_quiet():
     assert len(checks(cluster(pod_monitors=others))) == len(checks(cluster()))
 
 
-def test_missing_objects_are_unknown():
-    changed = checks(cluster(pod_monitors=()))
-    assert by_name(changed, "PodMonitor objects").armed is None
-    assert "there is none" in by_name(changed, "PodMonitor objects").result
-
-
-def test_interval_that_is_longer_than_the_rules_allow_is_inert():
-    changed = cluster(service_monitors=typed(Monitor, monitor("ServiceMonitor", interval="1m30s")))
-    check = by_name(checks(changed), "interval of zmon-hub")
-    assert check.armed is False
-    assert check.result == "scrapes hubs every 1m30s, but the rules are made for 2 s"
-    assert check.next_step == "Set the interval of zmon/zmon-hub to 2s or less."
-
-
-def test_missing_interval_is_that_of_the_prometheus():
+def without_interval():
+    """Return the PodMonitor of the chart, which leaves its interval to the Prometheus: 30s."""
     thing = monitor()
     for scrape in thing["spec"]["podMetricsEndpoints"]:
         del scrape["interval"]
-    check = by_name(checks(cluster(pod_monitors=typed(Monitor, thing))), "interval of zmon-agent")
-    assert check.armed is False
-    assert "every 30s" in check.result
-    quick = typed(PrometheusObject, prometheus(scrapeInterval="5s"))
-    assert by_name(
-        checks(cluster(pod_monitors=typed(Monitor, thing), prometheuses=quick)), "interval of zmon-agent"
-    ).armed
+    return typed(Monitor, thing)
 
 
-def test_interval_that_is_no_duration_is_inert():
-    changed = cluster(pod_monitors=typed(Monitor, monitor(interval="often")))
-    assert by_name(checks(changed), "interval of zmon-agent").armed is False
+QUICK = typed(PrometheusObject, prometheus(scrapeInterval="5s"))
+CHANGES = {  # changes of a healthy cluster, a check, whether it is armed, and a part of its result and next step
+    "rules that no Prometheus selects": (
+        {"rules": typed(PrometheusRule, rule(labels={"release": "other"}))},
+        "PrometheusRule zmon/zmon-zmon", False, "no Prometheus selects it",
+    ),
+    "no PodMonitor": ({"pod_monitors": ()}, "PodMonitor objects", None, "there is none"),
+    "longer interval than the rules allow": (
+        {"service_monitors": typed(Monitor, monitor("ServiceMonitor", interval="1m30s"))},
+        "interval of zmon-hub", False,
+        "every 1m30s, but the rules are made for 2 s Set the interval of zmon/zmon-hub to 2s or less.",
+    ),
+    "long interval of the Prometheus": (
+        {"pod_monitors": without_interval()}, "interval of zmon-agent", False, "every 30s"
+    ),
+    "short interval of the Prometheus": (
+        {"pod_monitors": without_interval(), "prometheuses": QUICK}, "interval of zmon-agent", True, "every 5s"
+    ),
+    "interval that is no duration": (
+        {"pod_monitors": typed(Monitor, monitor(interval="often"))}, "interval of zmon-agent", False, "every often"
+    ),
+    "no rules that tell their interval": (
+        {"rules": ()}, "interval of zmon-agent", None, "it is unknown for which interval the rules are made"
+    ),
+}  # fmt: skip
 
 
-def test_interval_is_unknown_without_rules_that_tell_theirs():
-    check = by_name(checks(cluster(rules=())), "interval of zmon-agent")
-    assert check.armed is None
-    assert "it is unknown for which interval" in check.result
+@pytest.mark.parametrize(("changes", "name", "armed", "part"), CHANGES.values(), ids=CHANGES)
+def test_change_of_an_object_is_seen_by_its_check(changes, name, armed, part):
+    check = by_name(checks(cluster(**changes)), name)
+    assert check.armed is armed
+    assert part in f"{check.result} {check.next_step}"
 
 
 def test_shortest_interval_of_several_rules_counts():

@@ -56,11 +56,6 @@ def test_selector_is_written_as_kubectl_writes_it():
 
 
 @pytest.mark.parametrize("kind", [POD_MONITOR, SERVICE_MONITOR, RULE])
-def test_object_with_the_label_is_selected(kind):
-    assert judged(kind=kind).selects
-
-
-@pytest.mark.parametrize("kind", [POD_MONITOR, SERVICE_MONITOR, RULE])
 def test_object_without_the_label_is_not_selected(kind):
     result = judged(ObjectMeta("zmon-agent", "zmon-agents", labels={"release": "other"}), kind)
     assert result.selects is False

@@ -59,40 +59,29 @@ CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a 
     "all wait in the same": ((WAITS, WAITS, WAITS), None, ""),
     "a record is missing": ((WAITS, WAITS, done(3), None), None, "no record of rank 3"),
     "another operation, a record is missing": (
-        (WAITS, WAITS, [*done(3), entry(4, "nccl:broadcast")], None),
-        ("unknown", ()),
-        "broadcast",
+        (WAITS, WAITS, [*done(3), entry(4, "nccl:broadcast")], None), ("unknown", ()), "broadcast"
     ),
     "an empty record: the recorder may be off": ((WAITS, WAITS, [], WAITS), None, "the record of rank 2 is empty"),
     "member never used the group": ((JOINED, JOINED, JOINED, PAIR), (HANG, (3,)), ""),
     "member whose recorder dropped entries": ((JOINED, JOINED, JOINED, DROPPED), None, ""),
     "rank 3 waits for rank 2 in another group, with a lower sequence number": (
-        (done(3), WAITS, WAITS, IN_PAIR),
-        (HANG, (0,)),
+        (done(3), WAITS, WAITS, IN_PAIR), (HANG, (0,)),
         "all_reduce 4 of group nccl:0 [128] is stuck: it was not issued by rank 0, and ranks 1, 2 wait in it",
     ),
     "a rank has only sent, and the others wait for it in the group of all": (
-        (WAITS, [entry(1, "nccl:send", state="completed", is_p2p=True)], WAITS),
-        (HANG, (1,)),
-        "ranks 0, 2 wait in it",
+        (WAITS, [entry(1, "nccl:send", state="completed", is_p2p=True)], WAITS), (HANG, (1,)), "ranks 0, 2 wait in it"
     ),
     "coalesced operations are one wait of a rank": (
-        ([*done(3), *COALESCED], done(3), [*done(3), *COALESCED]),
-        (HANG, (1,)),
-        "and ranks 0, 2 wait in it",
+        ([*done(3), *COALESCED], done(3), [*done(3), *COALESCED]), (HANG, (1,)), "and ranks 0, 2 wait in it"
     ),
     "many ranks differ": (
-        [ENDED] * 15 + [OTHER_SHAPE] * 9,
-        (MISMATCH, tuple(range(15, 24))),
-        "; rank 0: all_reduce [128]",
+        [ENDED] * 15 + [OTHER_SHAPE] * 9, (MISMATCH, tuple(range(15, 24))), "; rank 0: all_reduce [128]"
     ),
     "the rank that differs is the last of many": (
-        (*[ENDED] * 11, OTHER_SHAPE),
-        (MISMATCH, (11,)),
-        "rank 11: all_reduce [96] at step() at train.py:84; rank 0: ",
+        (*[ENDED] * 11, OTHER_SHAPE), (MISMATCH, (11,)), "rank 11: all_reduce [96] at step() at train.py:84; rank 0: "
     ),
     "rank 1 waits in another group for rank 2, which waits": ((WAITS, IN_PAIR, [*done(3), entry(4)]), None, ""),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("by_rank", "expected", "part"), CASES.values(), ids=CASES)

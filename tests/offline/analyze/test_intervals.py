@@ -12,16 +12,6 @@ def test_partition_gives_each_moment_to_the_first_part_that_has_it():
     assert partition([[], [(1, 2)]]) == [0, 1]
 
 
-def test_union_joins_intervals_that_touch_and_drops_empty_ones():
-    assert union([(3, 4), (0, 1), (1, 2), (5, 5)]) == [(0, 2), (3, 4)]
-
-
-def test_subtract_leaves_what_no_other_covers():
-    assert subtract([(0, 10)], [(1, 2), (4, 5), (9, 12)]) == [(0, 1), (2, 4), (5, 9)]
-    assert subtract([(0, 3), (4, 6)], [(2, 5)]) == [(0, 2), (5, 6)]
-    assert subtract([(0, 1)], []) == [(0, 1)]
-
-
 def test_within_cuts_at_both_ends():
     assert within([(0, 4), (5, 6), (7, 9)], 3, 8) == [(3, 4), (5, 6), (7, 8)]
 

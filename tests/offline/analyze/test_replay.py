@@ -27,12 +27,6 @@ def test_slow_rank_is_reported_with_its_steps(run):
     assert 396 <= attempt["steps"] <= 400  # steps before the first snapshot are not counted
 
 
-def test_healthy_log_has_no_findings(run):
-    answer = run(rows())
-    assert answer.exit_code == 0
-    assert answer.output.startswith("no findings\n")
-
-
 def test_exit_code_is_1_with_findings_by_the_thresholds_of_the_site(run):
     assert run(rows(slow=2)).exit_code == 1
     ten_times = "{straggler: {slower_ratio: 10}, slowdown: {slow_ratio: 20}}"

@@ -34,15 +34,6 @@ def test_gauges_are_read_by_rank_and_step(tmp_path):
     assert log.reported == {(0, 1): {1: {"loss": 0.1}, 2: {"loss": 0.2}}}
 
 
-def test_files_of_several_nodes_are_merged(tmp_path):
-    table = list(rows(steps=5))
-    files = [
-        written(tmp_path / f"{host}.jsonl", [row for row in table if row["host"] == host])
-        for host in ("node-0", "node-1")
-    ]
-    assert by_step(read(files)) == by_step(read([written(tmp_path / "whole.jsonl", table)]))
-
-
 def test_missing_columns_are_unknown(tmp_path):
     log = read([written(tmp_path / "a.jsonl", without(rows(steps=1), "samples", "host"))])
     assert (measures(log).samples, measures(log).lookups, log.hosts[0, 0]) == (None, None, "unknown")
@@ -98,14 +89,13 @@ def test_long_log_is_thinned_to_the_same_steps_of_every_rank(tmp_path, monkeypat
         ("a.parquet", "what?\n", "a.parquet"),
     ],
 )
-def test_invalid_log_is_refused_in_one_line(tmp_path, name, text, part):
+def test_invalid_log_is_refused(tmp_path, name, text, part):
     (tmp_path / name).write_text(text)
-    with pytest.raises(UsageError, match=part) as refused:
+    with pytest.raises(UsageError, match=part):
         read([tmp_path / name])
-    assert "\n" not in str(refused.value)
 
 
-def test_damaged_parquet_is_refused_in_one_line(tmp_path):
+def test_damaged_parquet_is_refused(tmp_path):
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
@@ -113,9 +103,8 @@ def test_damaged_parquet_is_refused_in_one_line(tmp_path):
     parquet.write_table(pyarrow.Table.from_pylist(list(rows(steps=2000))), path)
     whole = path.read_bytes()
     path.write_bytes(whole[:1000] + bytes(len(whole) // 2) + whole[1000 + len(whole) // 2 :])
-    with pytest.raises(UsageError, match="cannot read") as refused:
+    with pytest.raises(UsageError, match="cannot read"):
         read([path])
-    assert "\n" not in str(refused.value)
 
 
 def test_numbers_out_of_range_are_left_out_or_unknown(tmp_path):
@@ -129,12 +118,6 @@ def test_numbers_out_of_range_are_left_out_or_unknown(tmp_path):
         "rank, step, start or duration is not a number": 1,
     }
     assert measures(log).samples is None
-
-
-def test_missing_file_and_directory_are_refused(tmp_path):
-    for path in (tmp_path / "none.jsonl", tmp_path):
-        with pytest.raises(UsageError, match="cannot read"):
-            read([path])
 
 
 def test_log_with_several_jobs_is_refused_without_a_choice(tmp_path):

@@ -13,12 +13,6 @@ def test_columns_cover_the_run():
     assert run.caveats == ()
 
 
-def test_time_categories_sum_to_each_step():
-    run = series("a", log(1, steps=50))
-    sums = [sum(categories) for categories in zip(*run.causes.values(), strict=True)]
-    assert sums == pytest.approx(run.seconds, abs=1e-12)
-
-
 def test_step_missing_on_a_rank_is_left_out():
     steps_log = log(1, steps=50)
     numbers = steps_log.steps[0, 1].column("step")

@@ -29,10 +29,6 @@ def numbers(log):
     return {rank: list(steps) for (_, rank), steps in by_step(log).items()}
 
 
-def test_steps_are_read_from_a_file(log, tmp_path):
-    assert numbers(steps_of(str(log), tmp_path)) == {0: list(range(1, 21)), 1: list(range(1, 21))}
-
-
 def test_steps_are_read_from_a_directory_of_files(tmp_path):
     table = list(rows(steps=3, ranks=4))
     for host in ("node-0", "node-1"):

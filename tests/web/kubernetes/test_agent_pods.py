@@ -7,37 +7,30 @@ from tests.web.kubernetes.fake_api import pod
 from zmon.web.kubernetes.agent_pods import Pod, PodSelection, agent_url, pod_selection
 
 
-def url(*arguments, scheme="http", port=None, **changes):
-    return agent_url(msgspec.convert(pod("a", *arguments, **changes), Pod), scheme, port)
+def url(ip, scheme="http", port=None, **changes):
+    return agent_url(msgspec.convert(pod("a", ip, **changes), Pod), scheme, port)
 
 
-def test_url_has_the_address_of_the_pod():
-    assert url("10.0.0.1") == "http://10.0.0.1:9780"
-    assert url("fd00::1", scheme="https") == "https://[fd00::1]:9780"
+ON_HOST = {"host_ip": "192.168.0.7", "host_network": True}
+URLS = {  # a pod, and the URL of its agent; None: it is no agent
+    "running": ({"ip": "10.0.0.1"}, "http://10.0.0.1:9780"),
+    "IPv6, with TLS": ({"ip": "fd00::1", "scheme": "https"}, "https://[fd00::1]:9780"),
+    "in the network of its host": ({"ip": "192.168.0.7", **ON_HOST}, "http://192.168.0.7:9780"),
+    "in the network of its host, without its own address": ({"ip": "", **ON_HOST}, "http://192.168.0.7:9780"),
+    "pending": ({"ip": "10.0.0.1", "phase": "Pending"}, "http://10.0.0.1:9780"),
+    "pending, without an address": ({"ip": "", "phase": "Pending"}, None),
+    "without an address of its own": ({"ip": "", "host_ip": "192.168.0.7"}, None),
+    "in an unknown phase": ({"ip": "10.0.0.1", "phase": "Unknown"}, "http://10.0.0.1:9780"),
+    "in a phase of a newer Kubernetes": ({"ip": "10.0.0.1", "phase": "Suspended"}, "http://10.0.0.1:9780"),
+    "succeeded": ({"ip": "10.0.0.1", "phase": "Succeeded"}, None),
+    "failed": ({"ip": "10.0.0.1", "phase": "Failed"}, None),
+    "being deleted": ({"ip": "10.0.0.1", "deleted": True}, "http://10.0.0.1:9780"),
+}
 
 
-def test_pod_in_the_network_of_its_host_has_the_address_of_the_host():
-    assert url("192.168.0.7", host_ip="192.168.0.7", host_network=True) == "http://192.168.0.7:9780"
-    assert url("", host_ip="192.168.0.7", host_network=True) == "http://192.168.0.7:9780"
-
-
-def test_pod_without_an_address_is_no_agent_yet():
-    assert url("", phase="Pending") is None
-    assert url("", host_ip="192.168.0.7") is None
-
-
-@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_pod_that_has_ended_is_no_agent(phase):
-    assert url("10.0.0.1", phase=phase) is None
-
-
-@pytest.mark.parametrize("phase", ["Pending", "Running", "Unknown", "Suspended"])
-def test_pod_that_has_not_ended_is_an_agent(phase):
-    assert url("10.0.0.1", phase=phase) == "http://10.0.0.1:9780"
-
-
-def test_pod_that_is_being_deleted_is_still_an_agent():
-    assert url("10.0.0.1", deleted=True) == "http://10.0.0.1:9780"
+@pytest.mark.parametrize(("changes", "expected"), URLS.values(), ids=URLS)
+def test_pod_that_runs_and_has_an_address_is_an_agent(changes, expected):
+    assert url(**changes) == expected
 
 
 @pytest.mark.parametrize(

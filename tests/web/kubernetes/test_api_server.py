@@ -40,13 +40,7 @@ async def api_and_count(account):
             yield api, count
 
 
-async def test_pod_asks_with_the_token_of_its_service_account(account):
-    async with api_and_count(account) as (api, count):
-        assert await count() == 1
-        assert api.authorizations == ["Bearer token-1"]
-
-
-async def test_token_that_the_kubelet_has_replaced_is_used(account):
+async def test_pod_asks_with_its_token_and_with_the_one_by_which_the_kubelet_replaces_it(account):
     async with api_and_count(account) as (api, count):
         assert await count() == 1
         api.tokens = {"token-2"}

@@ -79,6 +79,10 @@ async def test_list_by_a_field_from_memory_has_the_objects_of_one_node(running):
         assert api.lists == [first | {"resourceVersion": "0"}, first | {"continue": "1"}]
 
 
+def test_name_of_a_namespace_cannot_lead_to_another_path():
+    assert RESOURCE.in_namespace("../nodes").path == "/api/v1/namespaces/..%2Fnodes/pods"
+
+
 async def test_list_without_objects_is_empty(running):
     async with running(objects={PODS: {}}) as (api, session):
         assert await names(api, session) == ([], "100")
@@ -167,12 +171,11 @@ async def test_only_error_410_in_a_watch_is_gone(running):
     ],
     ids=lambda value: str(value[0]) if isinstance(value, tuple) and isinstance(value[0], int) else "",
 )  # fmt: skip
-async def test_refusal_is_one_line(running, refusal, kind, parts):
+async def test_refusal_says_what_is_missing(running, refusal, kind, parts):
     async with running(refusals={"list": refusal}) as (api, session):
         with pytest.raises(Unreachable) as refused:
             await names(api, session)
         assert type(refused.value) is kind
-        assert "\n" not in str(refused.value)
         for part in parts:
             assert part in str(refused.value)
 

@@ -1,5 +1,6 @@
 """Tests of the reader of Chrome traces: real ones of gloo, others as Kineto writes them on GPUs, and bad files."""
 
+import contextlib
 import gzip
 import json
 import random
@@ -9,7 +10,6 @@ import pytest
 
 from tests.steps import by_step
 from zmon.errors import UsageError
-from zmon.offline.analyze import play
 from zmon.offline.analyze.formats import kineto
 from zmon.offline.analyze.formats.kineto_parts import op_name
 
@@ -40,16 +40,6 @@ def step_of(tmp_path, *events):
     return phases, {op: round(totals.exposed_seconds * 1000, 3) for op, totals in measures.ops.items()}
 
 
-# -- real traces -------------------------------------------------------------------------------------------
-
-
-def test_slow_rank_of_a_recorded_job_is_named():
-    table = kineto.read(sorted(RECORDED.iterdir()))
-    (span,) = play(table, 0).spans
-    assert (span.finding.cause, span.finding.ranks) == ("compute_straggler", (1,))
-    assert "mostly in forward" in span.finding.summary
-
-
 def test_parts_of_a_recorded_step_sum_to_it():
     table = kineto.read(sorted(RECORDED.iterdir()))
     for records in by_step(table).values():
@@ -61,9 +51,6 @@ def test_parts_of_a_recorded_step_sum_to_it():
     assert waits.ops["all_reduce"].exposed_seconds == pytest.approx(0.2, abs=0.01)
     assert slow.phases["forward"] == pytest.approx(0.3, abs=0.01)
     assert slow.ops["all_reduce"].exposed_seconds < 0.01
-
-
-# -- phases and exposed operations of a step ---------------------------------------------------------------
 
 
 def launch(at, correlation, tid=1):
@@ -171,22 +158,28 @@ def test_name_of_an_operation_is_understood(name, op):
     assert op_name(name) == op
 
 
-# -- files -------------------------------------------------------------------------------------------------
+def lists_of_events(tmp_path, *names):
+    """Write the same events to files with these names, without the rank that a profiler adds; return the paths."""
+    events = [mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)]
+    for name in names:
+        (tmp_path / name).write_text(json.dumps(events))
+    return [tmp_path / name for name in names]
 
 
 def test_list_of_events_is_read_as_the_rank_in_its_name(tmp_path):
-    events = [mark("ProfilerStep#1", 0, 10), mark("gloo:all_reduce", 1, 2, tid=2)]
-    for rank in (0, 1):
-        (tmp_path / f"trace_rank{rank}.json").write_text(json.dumps(events))
-    table = kineto.read(sorted(tmp_path.iterdir()))
+    table = kineto.read(lists_of_events(tmp_path, "trace_rank0.json", "trace_rank1.json"))
     assert sorted(by_step(table)) == [(0, 0), (0, 1)]
 
 
 def test_time_in_the_name_of_a_lone_trace_is_no_rank(tmp_path):
     """`tensorboard_trace_handler` writes such a name; a job without a process group has no rank in its trace."""
-    path = tmp_path / "node-0_1234.1732900000123456789.pt.trace.json"
-    path.write_text(json.dumps({"traceEvents": [mark("ProfilerStep#1", 0, 10)]}))
-    assert list(by_step(kineto.read([path]))) == [(0, 0)]
+    table = kineto.read(lists_of_events(tmp_path, "node-0_1234.1732900000123456789.pt.trace.json"))
+    assert list(by_step(table)) == [(0, 0)]
+
+
+def test_trace_without_a_rank_among_others_is_refused(tmp_path):
+    with pytest.raises(UsageError, match=r"a\.json does not say its rank"):
+        kineto.read(lists_of_events(tmp_path, "a.json", "b.json"))
 
 
 def test_traces_of_some_ranks_are_numbered_with_a_note(tmp_path):
@@ -217,13 +210,6 @@ def test_traces_that_are_no_job_are_refused(tmp_path, traces, message):
         kineto.read(paths)
 
 
-def test_trace_without_a_rank_among_others_is_refused(tmp_path):
-    for name in ("a.json", "b.json"):
-        (tmp_path / name).write_text(json.dumps([mark("ProfilerStep#1", 0, 10)]))
-    with pytest.raises(UsageError, match=r"a\.json does not say its rank"):
-        kineto.read([tmp_path / "a.json", tmp_path / "b.json"])
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -232,12 +218,11 @@ def test_trace_without_a_rank_among_others_is_refused(tmp_path):
         b'{"traceEvents": [], "distributedInfo": {"rank": "x"}}',
     ],
 )  # fmt: skip
-def test_damaged_trace_is_refused_in_one_line(tmp_path, data):
+def test_damaged_trace_is_refused(tmp_path, data):
     for path, written in ((tmp_path / "rank0.json", data), (tmp_path / "rank0.json.gz", gzip.compress(data))):
         path.write_bytes(written)
-        with pytest.raises(UsageError) as refused:
+        with pytest.raises(UsageError):
             kineto.read([path])
-        assert "\n" not in str(refused.value)
 
 
 def test_packed_trace_cut_or_changed_anywhere_is_read_or_refused(tmp_path):
@@ -248,7 +233,5 @@ def test_packed_trace_cut_or_changed_anywhere_is_read_or_refused(tmp_path):
         damaged = bytearray(whole[: chance.randrange(1, len(whole))] if number % 2 else whole)
         damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
         path.write_bytes(bytes(damaged))
-        try:
+        with contextlib.suppress(UsageError):
             kineto.read([path])
-        except UsageError as error:
-            assert "\n" not in str(error)  # noqa: PT017

@@ -1,7 +1,7 @@
 """Tests of the reader of StragglerAnalysis traces: verdicts, self time, and bad input."""
 
+import contextlib
 import random
-from pathlib import Path
 
 import pytest
 
@@ -12,8 +12,6 @@ from zmon.errors import UsageError
 from zmon.offline.analyze import play
 from zmon.offline.analyze.formats import straggler_analysis
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "straggler-analysis"
-
 
 def read(tmp_path, rows):
     return straggler_analysis.read([written(tmp_path / "trace.jsonl", rows)])
@@ -21,15 +19,6 @@ def read(tmp_path, rows):
 
 def verdicts(trace):
     return [(span.finding.cause, span.finding.ranks) for span in play(trace.steps, 0).spans]
-
-
-# -- verdicts ----------------------------------------------------------------------------------------------
-
-
-def test_long_last_stage_of_a_recorded_job_names_no_rank():
-    """Trace ST: the last stage has more layers, and its ranks are as fast as others."""
-    trace = straggler_analysis.read([RECORDED / "trace-ST.parquet"])
-    assert verdicts(trace) == [("stage_imbalance", ())]
 
 
 def test_one_slow_worker_is_named(tmp_path):
@@ -63,9 +52,6 @@ def test_healthy_rank_behind_a_slow_stage_waits_and_is_not_slow(tmp_path):
     first, last = (by_step(trace.steps)[0, rank][1].measures for rank in (0, 4))
     assert first.self_seconds == pytest.approx(2 * last.self_seconds, rel=0.02)
     assert last.exposed_seconds > 1.0
-
-
-# -- steps and ranks ---------------------------------------------------------------------------------------
 
 
 def test_phases_and_exposed_time_sum_to_the_step(tmp_path):
@@ -112,9 +98,6 @@ def test_step_that_lacks_a_rank_is_left_out(tmp_path):
     assert set(trace.steps.left_out) == {"the step lacks some rank"}
 
 
-# -- bad input ---------------------------------------------------------------------------------------------
-
-
 def test_unknown_operation_is_an_unknown_op_and_stops_the_what_ifs(tmp_path):
     rows = pipelines.rows(steps=1)
     rows.append({**rows[0], "optype": "expert-all-to-all", "seq_id": 0, "start_ts": 0.0, "duration": 0.005})
@@ -144,28 +127,22 @@ def test_row_that_cannot_be_used_is_counted(tmp_path, change):
     assert trace.what_ifs is not None
 
 
-def test_rank_in_two_positions_is_refused_in_one_line(tmp_path):
+def test_rank_in_two_positions_is_refused(tmp_path):
     rows = pipelines.rows(steps=1)
-    with pytest.raises(UsageError, match="rank 0 has two positions: dp0-stage0 and dp1-stage0") as refused:
+    with pytest.raises(UsageError, match="rank 0 has two positions: dp0-stage0 and dp1-stage0"):
         read(tmp_path, [*rows, {**rows[0], "dp_rank": 1}])
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\nnull\n", '{"rank": 0}\n', "\x00\xff\n"])
-def test_file_without_operations_is_refused_in_one_line(tmp_path, text):
+def test_file_without_operations_is_refused(tmp_path, text):
     (tmp_path / "a.jsonl").write_text(text, encoding="latin-1")
-    with pytest.raises(UsageError, match="no steps") as refused:
+    with pytest.raises(UsageError, match="no steps"):
         straggler_analysis.read([tmp_path / "a.jsonl"])
-    assert "\n" not in str(refused.value)
 
 
 def test_rows_in_any_order_and_cut_anywhere_are_read_or_refused(tmp_path):
     chance, rows = random.Random(1), pipelines.rows(steps=2, data_ranks=1, stages=2, batches=2)
     for _ in range(60):
         some = chance.sample(rows, chance.randrange(1, len(rows)))
-        try:
-            trace = read(tmp_path, some)
-        except UsageError as error:
-            assert "\n" not in str(error)  # noqa: PT017
-        else:
-            play(trace.steps, 0)
+        with contextlib.suppress(UsageError):
+            play(read(tmp_path, some).steps, 0)

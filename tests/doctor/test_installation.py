@@ -1,8 +1,19 @@
-"""Tests of the check of what ranks get: files of one distribution alone, and the C edge."""
+"""Tests of the checks of an installation: files of one distribution alone, the C edge, and a torch that was tried."""
+
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
-from zmon.doctor.installation import installed_distributions, package, probe_edge
+from tests.places import REPOSITORY
+from zmon.doctor import installation
+from zmon.doctor.installation import (
+    TRIED,
+    installed_distributions,
+    installed_torch,
+    package,
+    probe_edge,
+    torch_version,
+)
 
 
 def test_two_distributions_with_the_same_files_are_inert():
@@ -67,3 +78,38 @@ def test_missing_c_edge_says_what_to_install():
     assert "has no C edge" in check.result
     assert "C compiler" in check.next_step
     assert probe_edge("c", is_built=True).armed is True
+
+
+UNTRIED = (None, f"but zmon was tried with {', '.join(TRIED)} only", "Check with a short job")
+TOO_OLD = (False, "but zmon needs 2.9 or newer", "Install torch 2.9 or newer")
+
+
+@pytest.mark.parametrize(
+    ("installed", "armed", "result", "next_step"),
+    [
+        *((version, True, "zmon was tried with the installed torch", "") for version in TRIED),
+        *((version, *UNTRIED) for version in ("2.13.0+cu130", "2.13.0", "99.0.0", "2.9.0", "nightly")),
+        *((version, *TOO_OLD) for version in ("2.8.0", "1.13.1", "2.8.0+cpu")),
+        (None, None, f"torch is not installed with zmon; zmon was tried with {', '.join(TRIED)}", ""),
+    ],
+)
+def test_torch_is_armed_if_it_was_tried_and_inert_if_it_is_too_old(installed, armed, result, next_step):
+    check = torch_version(installed)
+    assert check.armed is armed
+    assert result in check.result
+    assert (installed or "") in check.result
+    assert next_step in check.next_step
+    assert bool(check.next_step) == bool(next_step)
+
+
+def test_tried_versions_of_torch_have_a_row_in_the_test_matrix():
+    text = (REPOSITORY / "docs/torch.md").read_text()
+    assert [version for version in TRIED if f"| {version} |" not in text] == []
+
+
+def test_environment_without_torch_has_no_version(monkeypatch):
+    def missing(name):
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(installation, "version", missing)
+    assert installed_torch() is None
