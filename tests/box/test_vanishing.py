@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.box.written import NUM_PARTS, check_parts, write_box
+from tests.box.written import check_parts, write_box
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
@@ -96,16 +96,6 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
         damager.join(timeout=10)
     assert not [line for line in refused if "\n" in line]
     assert min(num_opened, num_refused, num_read, damager.num_damages) > ENOUGH
-
-
-def test_open_reader_reads_a_deleted_box(boxes, tmp_path):
-    """A person may delete the directory of the job while the agent has the box open."""
-    path = tmp_path / "rank-0.box"
-    path.write_bytes(boxes[0][0])
-    reader = BoxReader(path)
-    path.unlink()
-    assert check_parts(reader, boxes[0][1]) == NUM_PARTS
-    reader.close()
 
 
 def test_truncated_file_is_an_error_or_returns_written_values(boxes, tmp_path):
