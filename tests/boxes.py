@@ -115,13 +115,9 @@ class Box:
             file.seek(offset)
             file.write(data)
 
-    def flip(self, offset: int, mask: int = 0xFF) -> None:
-        """Flip bits of one byte."""
-        with self.path.open("r+b") as file:
-            file.seek(offset)
-            byte = file.read(1)[0]
-            file.seek(offset)
-            file.write(bytes([byte ^ mask]))
+    def flip(self, offset: int) -> None:
+        """Flip all bits of one byte."""
+        self.overwrite(offset, bytes([self.path.read_bytes()[offset] ^ 0xFF]))
 
     def newest_slot(self, cell: Cell) -> int:
         """Return the offset of the slot of a cell that was written last."""
@@ -202,7 +198,6 @@ class StandIn:
     def __init__(self) -> None:
         command = [sys.executable, "-S", "-E", "-c", _STAND_IN]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert self.process.stdout is not None
         assert self.process.stdout.readline() == "ready\n"
 
     @property
@@ -212,14 +207,11 @@ class StandIn:
 
     def hold(self, path: Path) -> None:
         """Lock a box, as its rank does."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         print(path, file=self.process.stdin, flush=True)
         assert self.process.stdout.readline() == "held\n"
 
     def become_another_program(self) -> None:
         """Replace the program of the process, as `os.execv` in a rank does."""
-        assert self.process.stdin is not None
         print("exec", file=self.process.stdin, flush=True)
 
     def end(self, signal: int = 9) -> None:

@@ -125,8 +125,6 @@ class Zygote:
 
     def ask(self, **request: Any) -> dict[str, Any]:
         """Send one request and return the answer."""
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
         print(json.dumps(request), file=self.process.stdin, flush=True)
         return json.loads(self.process.stdout.readline())
 
@@ -186,7 +184,6 @@ class Rank:
 def _zygote(*modules: str, **env: str) -> Iterator[Zygote]:
     started = Zygote(*modules, **env)
     yield started
-    assert started.process.stdin is not None
     started.process.stdin.close()
     started.process.wait(timeout=10)
 

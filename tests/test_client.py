@@ -95,7 +95,7 @@ def test_error_without_hub_names_the_url():
 
 
 @pytest.mark.parametrize("url", ["nowhere", "http://[", "http://ann@["])
-def test_url_that_is_none_is_an_error_of_the_request(url):
+def test_invalid_url_is_an_error_of_the_request(url):
     with pytest.raises(Unreachable, match="cannot reach"):
         Hub(url).jobs()
 

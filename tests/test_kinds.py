@@ -1,7 +1,5 @@
 """Tests of the kinds of tests. Every test has exactly one kind."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kinds import ALONE, APART, KINDS, NO_UNITS, is_apart, kind_of, may_have_more_than_units
@@ -38,22 +36,19 @@ def test_conflicting_kinds_of_a_test_are_refused(path, marked, fixtures):
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "apart"),
+    ("path", "kind", "is_slow", "apart"),
     [
-        ("tests/jobs/test_jobs.py", "e2e", True),
-        ("tests/probe/test_plan.py", "e2e", True),
-        ("tests/probe/test_plan.py", "unit", False),  # it runs beside others anyway
-        ("tests/bench/recovery/test_arm.py", "drill", False),
-        ("tests/probe/edge/test_installed.py", "e2e", False),
-        ("tests/e2e/test_stall.py", "e2e", False),
+        pytest.param("tests/jobs/test_jobs.py", "e2e", False, True, id="ranks in a listed folder"),
+        pytest.param("tests/probe/test_plan.py", "e2e", False, True, id="ranks in a listed file"),
+        pytest.param("tests/jobs/test_jobs.py", "e2e", True, False, id="slow"),
+        pytest.param("tests/probe/test_plan.py", "unit", False, False, id="a unit runs beside others anyway"),
+        pytest.param("tests/bench/recovery/test_arm.py", "drill", False, False, id="a drill"),
+        pytest.param("tests/probe/edge/test_installed.py", "e2e", False, False, id="ranks in no listed place"),
+        pytest.param("tests/e2e/test_stall.py", "e2e", False, False, id="on the standing stack"),
     ],
 )
-def test_only_listed_tests_with_ranks_run_beside_others(path, kind, apart):
-    assert is_apart(path, kind, is_slow=False) is apart
-
-
-def test_slow_test_with_ranks_runs_alone():
-    assert not is_apart("tests/jobs/test_jobs.py", "e2e", is_slow=True)
+def test_only_listed_quick_tests_with_ranks_run_beside_others(path, kind, is_slow, apart):
+    assert is_apart(path, kind, is_slow=is_slow) is apart
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ def test_impossible_claim_is_refused_and_names_the_job(box, reader, claim, reaso
     box.writer.identity(replace(IDENTITY, **claim))
     with pytest.raises(BoxRefused, match=reason) as caught:
         reader.identity()
+    assert "its identity" in str(caught.value)
     assert "in job job" in str(caught.value)
     assert isinstance(caught.value, BoxCorrupt)
 

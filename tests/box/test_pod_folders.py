@@ -46,6 +46,13 @@ def names(node):
     return sorted(path.name for path in (node / "run").iterdir())
 
 
+def removed_after_the_grace_period(folders, clock):
+    """Let the grace period of the pods pass that are gone now, and return the folders that are deleted then."""
+    folders.remove()
+    clock.sleep(GRACE_SECONDS + 1)
+    return folders.remove()
+
+
 def test_pods_are_found_by_the_mounts_that_the_kubelet_makes(tmp_path):
     (tmp_path / "mounts").write_text(MOUNTED + "21 1 0:20 / /run rw - tmpfs none rw\nodd\n")
     assert pods_with_mounts(tmp_path / "mounts") == {LIVING}
@@ -93,9 +100,7 @@ def test_links_and_folders_of_users_stay(folders, node, clock):
     (node / "run" / LINK).symlink_to(node / "outside")
     (node / "run/1000").mkdir()
     os.chown(node / "run" / GONE, BOB, -1)
-    folders.remove()
-    clock.sleep(GRACE_SECONDS + 1)
-    assert folders.remove() == []
+    assert removed_after_the_grace_period(folders, clock) == []
     assert names(node) == sorted([GONE, LIVING, LINK, "1000"])
 
 
@@ -117,9 +122,7 @@ def deep(node):
 
 @needs_root
 def test_folder_that_is_nested_too_deep_is_logged_and_hinders_no_other_deletion(folders, deep, node, clock, caplog):
-    folders.remove()
-    clock.sleep(GRACE_SECONDS + 1)
-    assert folders.remove() == [GONE]
+    assert removed_after_the_grace_period(folders, clock) == [GONE]
     assert names(node) == [DEEP, LIVING]
     assert f"cannot delete {deep}: its folders are nested too deep" in caplog.text
     assert f"`rm -rf {deep}`" in caplog.text
@@ -130,7 +133,5 @@ def test_link_in_a_folder_is_deleted_and_not_followed(folders, node, clock):
     (node / "outside").mkdir()
     (node / "outside/file").touch()
     (node / "run" / GONE / "1000").symlink_to(node / "outside")
-    folders.remove()
-    clock.sleep(GRACE_SECONDS + 1)
-    assert folders.remove() == [GONE]
+    assert removed_after_the_grace_period(folders, clock) == [GONE]
     assert (node / "outside/file").exists()

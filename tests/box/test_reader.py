@@ -83,6 +83,7 @@ def test_bytes_above_the_maximum_are_stored_as_the_maximum(box):
 @pytest.mark.parametrize("activity", ACTIVITIES)
 @pytest.mark.parametrize("phase", PHASES)
 def test_every_activity_and_phase_is_read(box, activity, phase):
+    """A word without enough bits for its number would be read as another word."""
     box.timeline.turn_to(ACTIVITY_NUMBER[activity])
     box.timeline.phase(PHASE_NUMBER[phase])
     now = read(box)["now"]

@@ -80,13 +80,6 @@ def test_sampled_steps_show_each_beat_of_a_rhythm_about_equally_often(period, st
     assert all(140 < beats.count(beat) < 260 for beat in range(period))
 
 
-def test_ranks_with_different_powers_have_steps_in_common(box):
-    box.steps(500, seconds=0.02)
-    often, seldom = sample_steps(box, 1.0, about=8), sample_steps(box, 1.0, about=4)
-    assert 1 < len(seldom) < len(often)
-    assert set(seldom) <= set(often)
-
-
 def test_evaluations_do_not_change_the_sampled_step_numbers(box):
     """An evaluation after every ten steps adds boundaries that end no step."""
     for _ in range(40):

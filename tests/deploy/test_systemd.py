@@ -101,8 +101,6 @@ def test_tmpfs_has_room_for_the_boxes_and_sockets_of_its_ranks_and_runs_no_progr
     box = math.ceil(CURRENT.file_size / PAGE) * PAGE
     assert int(options["size"].removesuffix("M")) * 2**20 >= RANKS * STARTS * box
     assert int(options["nr_inodes"]) >= RANKS * STARTS * 4
-    for text in ((UNITS / "run-zmon.mount").read_text(), (REPOSITORY / "docs/deploy/systemd.md").read_text()):
-        assert (
-            f"{RANKS * STARTS} boxes of {CURRENT.file_size / 2**20:.1f} MiB are {RANKS * STARTS * box >> 20} MiB"
-            in text
-        )
+    sizes = f"{RANKS * STARTS} boxes of {CURRENT.file_size / 2**20:.1f} MiB are {RANKS * STARTS * box >> 20} MiB"
+    for file in (UNITS / "run-zmon.mount", REPOSITORY / "docs/deploy/systemd.md"):
+        assert sizes in file.read_text()

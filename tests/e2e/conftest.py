@@ -7,6 +7,7 @@ job to start or to end starts a job of its own. The time categories of ended job
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -27,7 +28,6 @@ from tests.e2e.running_stack import (
     Lifetime,
     RunningStack,
     assert_categories_sum_to_lifetime,
-    read_ready_file,
     shorten_intervals,
     wait_for,
 )
@@ -68,13 +68,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory, webhook: Webhook) -> Iterato
     with (directory / "up.log").open("wb") as log:
         process = subprocess.Popen(command, env=env, stdout=log, stderr=log)
     try:
-        wait_for(
-            f"the stack is up, see {directory}/up.log",
-            lambda: (directory / "ready.json").exists() or process.poll() is not None,
-            90,
-        )
+        is_ready = (directory / "ready.json").exists
+        wait_for(f"the stack is up, see {directory}/up.log", lambda: is_ready() or process.poll() is not None, 90)
         assert process.poll() is None, (directory / "up.log").read_text()
-        running = RunningStack(read_ready_file(directory / "ready.json"), env, webhook)
+        running = RunningStack(json.loads((directory / "ready.json").read_text()), env, webhook)
         shorten_intervals(running, directory)
         yield running
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,16 +38,8 @@ class EndingJobs:
     def start(self, fault: str, launcher: Sequence[str] = TORCHRUN, supervisor: Sequence[str] = ()) -> Job:
         """Start a job that this fault strikes; "" strikes nobody. A supervisor starts the launcher."""
         job_id = f"{self.job_id}-{len(self.started)}"
-        log = self.directory / f"{job_id}.log"
-        with log.open("wb") as out:
-            process = subprocess.Popen(
-                [*supervisor, sys.executable, *launcher, SCRIPT],
-                env=self.environment(job_id, fault),
-                stdout=out,
-                stderr=out,
-                start_new_session=True,  # as a shell does, so that its process group can have Ctrl-C
-            )
-        self.started.append(Job(job_id, process, log))
+        command = [*supervisor, sys.executable, *launcher, SCRIPT]
+        self.started.append(Job.start(job_id, self.directory, command, self.environment(job_id, fault)))
         return self.started[-1]
 
     def environment(self, job_id: str, fault: str) -> dict[str, str]:
@@ -96,17 +87,17 @@ def forked_ranks(zygote: Zygote, environment: dict[str, str], log: Path) -> Iter
 
 
 def await_finding(
-    stack: RunningStack, job_id: str, cause: str, severity: str, seconds: float = FINDING_SECONDS
+    stack: RunningStack, job_id: str, seconds: float = FINDING_SECONDS, **expected: object
 ) -> dict[str, Any]:
-    """Wait for a finding about a job with this cause and severity; a failure shows what was found instead."""
+    """Wait for a finding about a job with these values; a failure shows what was found instead."""
     last: list[dict[str, Any]] = []
 
     def find() -> Any:
         last[:] = stack.findings(job_id, active=False)
-        return next((f for f in last if (f["cause"], f["severity"]) == (cause, severity)), None)
+        return next((f for f in last if expected == {name: f[name] for name in expected}), None)
 
     try:
-        finding: dict[str, Any] = wait_for(f"{severity} {cause}", find, seconds)
+        finding: dict[str, Any] = wait_for(f"a finding with {expected}", find, seconds)
     except AssertionError as error:
         summaries = [(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in last]
         raise AssertionError(f"{error}; findings: {summaries}") from None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -125,6 +124,13 @@ class Job:
     process: subprocess.Popen[bytes]
     log: Path
 
+    @classmethod
+    def start(cls, job_id: str, directory: Path, command: Sequence[str], env: dict[str, str]) -> Job:
+        """Run a command with this environment in a session of its own, as a shell does, so that it can have Ctrl-C."""
+        log = directory / f"{job_id}.log"
+        with log.open("wb") as out:
+            return cls(job_id, subprocess.Popen(command, env=env, stdout=out, stderr=out, start_new_session=True), log)
+
     def signal(self, number: int) -> None:
         """Send a signal to the launcher, as the owner of the job would."""
         if self.process.poll() is None:
@@ -165,13 +171,8 @@ class Jobs:
     def start(self, job_id: str, arguments: Sequence[str], ranks: int, launcher: Sequence[str] = ()) -> Job:
         """Start a script, or a module with -m, under torchrun."""
         command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
-        log = self._directory / f"{job_id}.log"
-        with log.open("wb") as out:
-            env = {**self._stack.env, "ZMON_JOB_ID": job_id}
-            process = subprocess.Popen(
-                [*command, *launcher, *arguments], env=env, stdout=out, stderr=out, start_new_session=True
-            )
-        self.started.append(Job(job_id, process, log))
+        env = {**self._stack.env, "ZMON_JOB_ID": job_id}
+        self.started.append(Job.start(job_id, self._directory, [*command, *launcher, *arguments], env))
         return self.started[-1]
 
     def end(self) -> None:
@@ -200,12 +201,6 @@ def assert_categories_sum_to_lifetime(stack: RunningStack, lifetime: Lifetime) -
         assert total <= 1.001 * most + DETECTION_SECONDS, bounds
     if lifetime.lead["alive"] and lifetime.lead["activity"] != "done":
         assert total >= 0.999 * least, bounds
-
-
-def read_ready_file(file: Path) -> dict[str, str]:
-    """Return the URLs of the parts of a stack."""
-    urls: dict[str, str] = json.loads(file.read_text())
-    return urls
 
 
 def process_with(stack: RunningStack, word: str) -> psutil.Process:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, expect
 
 from dashboards.address import REFRESH_SECONDS
 from tests.e2e.browser import BUSIEST, SETTLED, VIEWS, assert_unbroken, open_tab, save_screenshot, visit_views
@@ -32,7 +32,7 @@ def stalled(stack: RunningStack, recovering_jobs: Jobs) -> Iterator[Job]:
 
 
 @pytest.mark.slow  # the test of two clicks shows a stopped rank too, and tests/dashboards/test_open_page.py open pages
-def test_open_views_update_and_name_a_stopped_rank(stack: RunningStack, training: Job, page: Page) -> None:
+def test_open_views_update_and_name_a_stopped_rank(stack, training, page):
     page.goto(f"{stack.urls['dashboard']}/job?job_id={training.job_id}")
     banner = page.get_by_test_id("zmon-banner")
     expect(banner).to_contain_text("HEALTHY", timeout=30_000)
@@ -68,7 +68,7 @@ def _texts_by_position(texts: Locator) -> list[str]:
     return [text for _, text in sorted(positions)]
 
 
-def test_every_view_renders_while_a_job_trains(stack: RunningStack, training: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_trains(stack, training, browser):
     """Visit all views on a laptop, and the busiest ones in the dark theme and on a phone."""
     query = f"job_id={training.job_id}&range=5m&rank={RANK}"
     recorded = f'rate(zmon:rank_self_seconds:total{{job_id="{training.job_id}"}}[20s])'
@@ -83,7 +83,7 @@ def test_every_view_renders_while_a_job_trains(stack: RunningStack, training: Jo
 
 
 @pytest.mark.slow  # every run tests the links of an alert
-def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, training: Job, page: Page) -> None:
+def test_chosen_time_range_and_host_apply_to_other_views(stack, training, page):
     recorded = f'zmon:job_host:ranks{{job_id="{training.job_id}"}}'
     wait_for("rules have recorded its hosts", lambda: stack.query(recorded), 60)
     page.goto(f"{stack.urls['dashboard']}/ranks?job_id={training.job_id}")
@@ -110,7 +110,7 @@ def test_chosen_time_range_and_host_apply_to_other_views(stack: RunningStack, tr
 
 
 @pytest.mark.slow  # every run tests the views of a healthy job, and the way from an alert to the stack
-def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job, browser: Browser) -> None:
+def test_every_view_renders_while_a_job_stalls(stack, stalled, browser):
     query = f"job_id={stalled.job_id}&range=5m&rank={RANK}"
     for device, views in VIEWS_BY_DEVICE.items():
         with open_tab(browser, device) as page:
@@ -119,7 +119,7 @@ def test_every_view_renders_while_a_job_stalls(stack: RunningStack, stalled: Job
             visit_views(page, f"stalled-{device}", "STALLED", views)
 
 
-def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack: RunningStack, stalled: Job, page: Page) -> None:
+def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack, stalled, page):
     """The first click is the link in the alert."""
     *_, alert = stack.alerts(stalled.job_id, "firing")
     link = alert["annotations"]["dashboard_url"]

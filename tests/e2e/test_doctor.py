@@ -16,7 +16,7 @@ def run_checks(stack: RunningStack, *options: str) -> dict[str, dict[str, Any]]:
     return {check["name"]: check for check in json.loads(answer.stdout)["checks"]}
 
 
-def test_checks_on_the_path_of_a_page_are_armed(stack: RunningStack) -> None:
+def test_checks_on_the_path_of_a_page_are_armed(stack):
     def checks_after_watchdog() -> dict[str, dict[str, Any]] | None:
         by_name = run_checks(stack)
         return by_name if by_name["Alertmanager"]["armed"] else None

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.endings import MPIRUN, NO_LAUNCHER, TORCHRUN, EndingJobs, await_finding
+from tests.e2e.endings import MPIRUN, NO_LAUNCHER, TORCHRUN, await_finding
 from tests.e2e.running_stack import RunningStack, wait_for
 
 JOINED_SECONDS = 20.0
@@ -42,27 +42,16 @@ OVERLAPS = {
 @pytest.mark.slow  # tests/job/test_merging.py joins faults without a job
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", OVERLAPS)
-def test_second_culprit_joins_the_finding_with_its_severity_and_advice(
-    stack: RunningStack, jobs: EndingJobs, name: str
-) -> None:
+def test_second_culprit_joins_the_finding_with_its_severity_and_advice(stack, jobs, name):
     overlap = OVERLAPS[name]
     job = jobs.start(overlap.first_fault, overlap.launcher)
     if not overlap.first_fault:
         jobs.await_training(job)
         os.kill(stack.ranks(job.job_id)[FIRST]["pid"], signal.SIGSTOP)
-    first = await_finding(stack, job.job_id, overlap.cause, overlap.severity)
+    first = await_finding(stack, job.job_id, cause=overlap.cause, severity=overlap.severity)
     assert first["ranks"] == [FIRST]
     os.kill(stack.ranks(job.job_id)[SECOND]["pid"], overlap.second_signal)
-
-    def findings_of_both() -> list[dict[str, Any]]:
-        return [f for f in stack.findings(job.job_id, active=False) if f["ranks"] == [FIRST, SECOND]]
-
-    try:
-        (joined,) = wait_for("both ranks are named", findings_of_both, JOINED_SECONDS)
-    except AssertionError as error:
-        findings = stack.findings(job.job_id, active=False)
-        summaries = [(f["cause"], f["severity"], f["ranks"], f["summary"]) for f in findings]
-        raise AssertionError(f"{error}; findings: {summaries}") from None
+    joined = await_finding(stack, job.job_id, JOINED_SECONDS, ranks=[FIRST, SECOND])
     second_cause = "rank_frozen" if overlap.second_signal == signal.SIGSTOP else "rank_exited"
     assert (joined["id"], joined["cause"], joined["severity"]) == (first["id"], overlap.cause, "critical")
     assert [(f["cause"], f["ranks"]) for f in joined["evidence"]["joined"]] == [(second_cause, [SECOND])]

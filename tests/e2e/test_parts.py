@@ -6,23 +6,22 @@ import json
 import os
 import signal
 import time
-from collections.abc import Callable
 
 import pytest
 
-from tests.e2e.running_stack import Job, RunningStack, is_up, process_with, wait_for
+from tests.e2e.running_stack import RunningStack, is_up, process_with, wait_for
 from zmon.schema.ended_launch import RECOVERY_PHASES
 
 
 @pytest.mark.parametrize(("word", "url"), [("--storage.tsdb.path", "prometheus"), ("alertmanager.yml", "alertmanager")])
-def test_killed_part_is_started_again(stack: RunningStack, word: str, url: str) -> None:
+def test_killed_part_is_started_again(stack, word, url):
     before = process_with(stack, word)
     before.kill()
     wait_for("another process answers", lambda: is_up(f"{stack.urls[url]}/-/ready", stack.login), 15)
     assert process_with(stack, word).pid != before.pid
 
 
-def test_killed_hub_keeps_its_finding_and_pages_once(stack: RunningStack, training: Job) -> None:
+def test_killed_hub_keeps_its_finding_and_pages_once(stack, training):
     with stack.stopped(training, 3) as struck:
         before = wait_for("a finding", lambda: stack.findings(training.job_id, since=struck), 5)
         process_with(stack, "zmon hub").kill()
@@ -36,7 +35,7 @@ def test_killed_hub_keeps_its_finding_and_pages_once(stack: RunningStack, traini
 
 
 @pytest.mark.slow  # the killed hub is in every run
-def test_killed_agent_causes_no_finding_about_a_healthy_job(stack: RunningStack, training: Job) -> None:
+def test_killed_agent_causes_no_finding_about_a_healthy_job(stack, training):
     killed_at = time.time()
     process_with(stack, "zmon agent").kill()
     wait_for("the agent is back", lambda: is_up(f"{stack.urls['agent']}/healthz"), 15)
@@ -54,10 +53,8 @@ def recovery_phases(stack: RunningStack, job_id: str) -> dict[str, float]:
 
 
 @pytest.mark.slow  # it starts a job twice; tests/hub/test_restarts.py tests restarts without a job
-def test_restart_by_the_launcher_opens_a_warning_that_resolves(
-    stack: RunningStack, start_job: Callable[..., Job]
-) -> None:
-    job = start_job("-m", "trainer", "--preset", "demo", ranks=2, launcher=("--max-restarts=1",))
+def test_restart_by_the_launcher_opens_a_warning_that_resolves(stack, start_job):
+    job = start_job(ranks=2, launcher=("--max-restarts=1",))
     stack.await_steps(job)
     os.kill(stack.ranks(job.job_id)[1]["pid"], signal.SIGKILL)
     findings = wait_for("a finding", lambda: stack.findings(job.job_id), 5)

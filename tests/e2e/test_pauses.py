@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
 
 import psutil
 import pytest
 
 from tests.e2e.conftest import TRAINER_WITH_PAUSES
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.running_stack import wait_for
 
 SAVING = """
 import time
@@ -39,9 +37,7 @@ for step in range(1, 1_000_000):
 
 
 @pytest.mark.slow
-def test_recurring_pause_is_a_warning_once_and_then_info(
-    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_recurring_pause_is_a_warning_once_and_then_info(stack, start_job, tmp_path):
     script = tmp_path / "saving.py"
     script.write_text(SAVING)
     job = start_job(str(script), ranks=2)
@@ -73,7 +69,7 @@ def signal_all(processes: list[psutil.Process], number: int) -> None:
 
 
 @pytest.mark.slow
-def test_quiet_when_the_whole_host_was_suspended(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_quiet_when_the_whole_host_was_suspended(stack, start_job):
     """A virtual machine that moves stops all processes, the agent's too; only the clock goes on."""
     job = start_job(*TRAINER_WITH_PAUSES, ranks=2)
     stack.await_steps(job, 40)

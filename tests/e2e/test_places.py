@@ -1,15 +1,12 @@
 """Tests of a rank that is stopped at a known place of its step: the finding tells it, with both edges of the probe."""
 
-from __future__ import annotations
-
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.endings import TORCHRUN, await_finding
-from tests.e2e.running_stack import Job, RunningStack
+from tests.e2e.running_stack import Job
 
 SCRIPT = str(Path(__file__).with_name("stopped_job.py"))
 STRUCK, STEP = 1, 31
@@ -24,15 +21,12 @@ PLACES = {
 @pytest.mark.slow  # it starts six jobs
 @pytest.mark.parametrize("edge", ["c", "python"])
 @pytest.mark.parametrize("place", PLACES)
-def test_place_of_a_stopped_rank_is_told(stack: RunningStack, tmp_path: Path, place: str, edge: str) -> None:
+def test_finding_names_the_place_at_which_a_rank_stopped(stack, tmp_path, place, edge):
     job_id = f"stopped-{place.split()[-1]}-{edge}"
-    log = tmp_path / "log"
     env = {**stack.env, "GLOO_SOCKET_IFNAME": "lo", "ZMON_JOB_ID": job_id, "ZMON_EDGE": edge, "PLACE": place}
-    with log.open("wb") as out:
-        process = subprocess.Popen([sys.executable, *TORCHRUN, SCRIPT], env=env, stdout=out, stderr=out)
-    job = Job(job_id, process, log)
+    job = Job.start(job_id, tmp_path, [sys.executable, *TORCHRUN, SCRIPT], env)
     try:
-        finding = await_finding(stack, job_id, "rank_frozen", "critical")
+        finding = await_finding(stack, job_id, cause="rank_frozen", severity="critical")
         edges = {rank["edge"] for rank in stack.ranks(job_id).values()}
     finally:
         job.kill()

@@ -1,14 +1,9 @@
 """Test of a job with a plan and a hot shard. The finding names its tables and compares plan and measurement."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 import requests
 
-from tests.e2e.running_stack import Job, RunningStack, wait_for
+from tests.e2e.endings import await_finding
 
 HOT = 2  # the rank with the hot shard, `hot` in the script
 SCRIPT = """
@@ -30,17 +25,11 @@ for step in range(10**6):
 
 
 @pytest.mark.slow  # tests of detectors and hub test plan and imbalance without a job
-def test_finding_of_a_hot_shard_names_its_tables(
-    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_finding_of_a_hot_shard_names_its_tables(stack, start_job, tmp_path):
     script = tmp_path / "hot_shard.py"
     script.write_text(SCRIPT)
     job = start_job(str(script))
-
-    def imbalance_findings() -> list[dict[str, object]]:
-        return [finding for finding in stack.findings(job.job_id) if finding["detector"] == "imbalance"]
-
-    finding = wait_for(f"a finding of the imbalance, see {job.log}", imbalance_findings, 60)[0]
+    finding = await_finding(stack, job.job_id, 60, detector="imbalance")
     assert (finding["cause"], finding["ranks"]) == ("all_to_all_skew", [HOT])
     assert "; it holds users_2, items_2; 32,000 bytes were planned, it has 5.0 × that" in finding["summary"]
     assert finding["evidence"]["plan"]["tables"] == ["users_2", "items_2"]

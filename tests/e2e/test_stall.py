@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def assert_paged(stack: RunningStack, job: Job, rank: int, stopped_at: float) ->
 
 
 @pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 2])
-def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStack, training: Job, rank: int) -> None:
+def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack, training, rank):
     pid = stack.ranks(training.job_id)[rank]["pid"]
     stack.await_silence(training)
     with stack.stopped(training, rank) as stopped_at:
@@ -50,7 +49,7 @@ def test_stopped_rank_opens_a_finding_that_pages_and_resolves(stack: RunningStac
 
 
 @pytest.mark.slow  # the test above stops a rank in every run
-def test_rank_stopped_during_initialization_is_the_culprit(stack: RunningStack, start_job: Callable[..., Job]) -> None:
+def test_rank_stopped_during_initialization_is_the_culprit(stack, start_job):
     job = start_job(ranks=2)
     wait_for("rank 0 has a box", lambda: 0 in stack.ranks(job.job_id), 60)
     with stack.stopped(job, 0) as stopped_at:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = str(Path(__file__).parent / "plain_loop.py")
 
 
-def test_job_that_says_nothing_is_counted_in_one_step_and_has_no_finding(
-    stack: RunningStack, start_job: Callable[..., Job]
-) -> None:
+def test_job_that_says_nothing_is_counted_in_one_step_and_has_no_finding(stack, start_job):
     job = start_job(SCRIPT, ranks=2)
     stack.await_steps(job, 200)
     view = wait_for("its work is known", lambda: _working(stack, job), 10)
@@ -34,7 +31,7 @@ def test_job_that_says_nothing_is_counted_in_one_step_and_has_no_finding(
     assert stack.findings(job.job_id, active=False) == []
 
 
-def test_trainer_declares_its_operations_and_its_memory_traffic(stack: RunningStack, training: Job) -> None:
+def test_trainer_declares_its_operations_and_its_memory_traffic(stack, training):
     work = wait_for("its work is known", lambda: _working(stack, training), 20)["utilization"]
     assert work["source"] == "declared"
     assert 0 < work["step_ratio"] < 1

@@ -1,16 +1,13 @@
 """Test of the account of a job with delays. Each delay is in its own time category; all sum to the job's lifetime."""
 
-from __future__ import annotations
-
 import json
 import time
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.running_stack import SETTLED_SECONDS, Job, RunningStack, wait_for
+from tests.e2e.running_stack import SETTLED_SECONDS, wait_for
 from tests.jobs.conftest import ABORTED_AT_THE_END, TRIES
 
 pytestmark = pytest.mark.slow  # the other modules check the sum for each of their jobs
@@ -27,9 +24,7 @@ INJECTED = {"data": 20 * SECONDS, "imbalance": 20 * SECONDS, "all_reduce": 20 * 
 
 
 @pytest.mark.timeout(TRIES * 100)
-def test_each_delay_is_in_its_own_time_category(
-    stack: RunningStack, start_job: Callable[..., Job], tmp_path: Path
-) -> None:
+def test_each_delay_is_in_its_own_time_category(stack, start_job, tmp_path):
     for number in range(TRIES):  # repeated if torch itself aborted a rank that had ended
         bounds_file = tmp_path / f"bounds-{number}"
         script = (str(FOLDER / "delayed.py"), json.dumps(ORDERS), str(FOLDER / "timed_job.py"), str(bounds_file))

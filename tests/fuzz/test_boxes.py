@@ -6,7 +6,9 @@ tests/box/test_fuzz.py damages boxes without repairing their checksums; this is 
 import asyncio
 import itertools
 import os
+import re
 import struct
+from dataclasses import replace
 from zlib import crc32
 
 import pytest
@@ -61,16 +63,10 @@ def random_values(packing, chance):
 
 def struct_codes(packing):
     """Return the codes of a format without counts: `2q` is q, q; `64s` stays as it is."""
-    codes, number = [], ""
-    for letter in packing.format[1:]:
-        if letter.isdigit():
-            number += letter
-            continue
-        if letter == "s":
-            codes.append(f"{number}s")
-        elif letter != "x":
-            codes += [letter] * int(number or 1)
-        number = ""
+    codes = []
+    for number, letter in re.findall(r"(\d*)([A-Za-z])", packing.format):
+        if letter != "x":
+            codes += [f"{number}s"] if letter == "s" else [letter] * int(number or 1)
     return codes
 
 
@@ -126,17 +122,14 @@ def box_checker(pristine, folder):
         assert all(plain(line) == line for line in reading.dropped)
         assert all(0 <= state.rank < state.world_size <= MAX_WORLD_SIZE for state in states)
         report = AgentReport("node-a", 1.8e9, "0", states, HostSample(), (), dict(node.steps), node.cursor)
-        metrics.agent_page(report_with(report, exported_ranks(states).ranks), 0.0, 0)
+        exported = tuple(exported_ranks(states).ranks)
+        metrics.agent_page(replace(report, ranks=exported, steps={}), 0.0, 0)
         answer = json_response(report).body
         received = decode(answer, AgentReport)
         assert received.steps == report.steps
         judge(received, received)
 
     return check
-
-
-def report_with(report, states):
-    return AgentReport(report.host, report.time, report.version, tuple(states), report.sample, ())
 
 
 def test_random_boxes(pristine, tmp_path, check_random):

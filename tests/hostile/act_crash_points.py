@@ -67,7 +67,6 @@ def run(folder: Path, request: ActRequest, point: CrashPoint | None) -> tuple[in
     def act_until_crash(say: Say) -> None:
         send, check = audited_signals(folder / "data" / FILE, say), signal.pidfd_send_signal
         if point is not None:
-            point.install()
             send = point.counted(SEND_SIGNAL, send)
 
         def send_or_check(fd: int, number: int, *rest: Any) -> None:
@@ -79,7 +78,7 @@ def run(folder: Path, request: ActRequest, point: CrashPoint | None) -> tuple[in
         signal.pidfd_send_signal = send_or_check
         act(folder, request, say)
 
-    return in_child(act_until_crash)
+    return in_child(act_until_crash, point)
 
 
 def entries(ledger: Path) -> list[dict[str, Any]]:

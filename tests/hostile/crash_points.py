@@ -125,11 +125,7 @@ def main() -> None:
     problems = [f"first: {problem}" for problem in problems_of_next_hub(folder / "first", [])]
 
     def attempt(place: Path, point: CrashPoint) -> int:
-        def until_crash(say: Say) -> None:
-            point.install()
-            write_everything(place, say)
-
-        status, acknowledged = in_child(until_crash)
+        status, acknowledged = in_child(lambda say: write_everything(place, say), point)
         if status != DONE and killed_at(status) is None:
             problems.append(f"{place.name}: the work ends with {status}")
         problems.extend(f"{place.name}: {problem}" for problem in problems_of_next_hub(place, acknowledged))

@@ -17,21 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-CALLS = (
-    "write",
-    "replace",
-    "rename",
-    "fsync",
-    "unlink",
-    "ftruncate",
-    "mkdir",
-    "rmdir",
-)  # of `os`; each may be the last
+CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # of `os`
 SEND_SIGNAL = "pidfd_send_signal"  # a call of `signal`, which `CrashPoint.counted` counts as well
 DONE = 0  # exit status of a child that was not killed
-_STATUS_OF_CALL = {
-    name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)
-}  # if it was the last call
+_STATUS_OF_CALL = {name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)}  # if it was the last
 
 Say = Callable[[str], None]  # sends a line to the parent
 
@@ -96,10 +85,11 @@ def outcome_of(module: str, *arguments: str, timeout: float = 170.0) -> Any:
     return json.loads(done.stdout)
 
 
-def in_child(function: Callable[[Say], None]) -> tuple[int, list[str]]:
+def in_child(function: Callable[[Say], None], point: CrashPoint | None = None) -> tuple[int, list[str]]:
     """Call a function in a forked process, with what sends a line; return the exit status and the lines.
 
-    The lines go through the `os.write` of this process, which a crash point in the child does not count.
+    `point`: where the process is killed; None: nowhere. The lines go through the `os.write` of this process, which a
+    crash point in the child does not count.
     """
     reading, writing = os.pipe()
     write = os.write
@@ -112,6 +102,8 @@ def in_child(function: Callable[[Say], None]) -> tuple[int, list[str]]:
         os.close(reading)
         status = 1
         try:
+            if point is not None:
+                point.install()
             function(say)
             status = DONE
         finally:

@@ -8,10 +8,13 @@ then. This is repeated for all calls (`crash_everywhere`).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -25,6 +28,7 @@ from zmon.schema.act import ACTED, ENFORCE, ActAnswer, Intent
 
 FINDING = replace(PROVEN, capsule="/incidents/f1")
 POLICY = Policy((rule(mode=ENFORCE, override="a test"),))
+LINK = SimpleNamespace(url="http://agent")
 
 
 def hub(folder: Path, say: Say) -> None:
@@ -42,12 +46,8 @@ def hub(folder: Path, say: Say) -> None:
         await intents.close()
 
     acts.client.ask = ask  # type: ignore[assignment]
-    acts.links_of = lambda _, ranks: {r.run_uid: (_Link(), r.job_id) for r in ranks}  # type: ignore[assignment, misc]
+    acts.links_of = lambda _, ranks: {r.run_uid: (LINK, r.job_id) for r in ranks}  # type: ignore[assignment, misc]
     asyncio.run(passes())
-
-
-class _Link:
-    url = "http://agent"
 
 
 def on_disk(folder: Path) -> list[Intent]:
@@ -55,22 +55,9 @@ def on_disk(folder: Path) -> list[Intent]:
     path = folder / FILE
     intents = []
     for line in path.read_bytes().split(b"\n") if path.exists() else ():
-        try:
+        with contextlib.suppress(msgspec.DecodeError):
             intents.append(msgspec.json.decode(line, type=Intent))
-        except msgspec.DecodeError:
-            continue
     return intents
-
-
-def run(folder: Path, point: CrashPoint | None) -> tuple[int, list[str]]:
-    """Decide in a child; return its exit status and what it said."""
-
-    def decide(say: Say) -> None:
-        if point is not None:
-            point.install()
-        hub(folder, say)
-
-    return in_child(decide)
 
 
 def main() -> None:
@@ -81,8 +68,8 @@ def main() -> None:
     def attempt(place: Path, point: CrashPoint) -> int:
         nonlocal num_requests
         place.mkdir(parents=True)
-        status, first = run(place, point)
-        next_status, second = run(place, None)
+        status, first = in_child(partial(hub, place), point)
+        next_status, second = in_child(partial(hub, place))
         lines = first + second
         num_requests = len(first)
         if lines.count("audited") > 1 or "unaudited" in lines:

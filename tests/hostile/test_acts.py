@@ -37,10 +37,6 @@ def bystander():
     process.wait()
 
 
-def identity_of(process):
-    return {"launcher_pid": process.pid, "launcher_start": process_stat(process.pid).start_ticks}
-
-
 async def test_job_that_names_the_process_of_somebody_else_loses_only_its_rank(
     make_live_box, acting, bystander, tmp_path
 ):
@@ -95,7 +91,8 @@ async def test_process_of_another_user_than_the_owner_of_the_box_is_never_ended(
 ):
     """The owner of a box lets a process of somebody else hold it, and names that process as the launcher."""
     other = StandIn()
-    box = make_live_box(max_restarts=3, **identity_of(other))
+    start_ticks = process_stat(other.pid).start_ticks
+    box = make_live_box(max_restarts=3, launcher_pid=other.pid, launcher_start=start_ticks)
     for path in (tmp_path, box.path.parents[1], box.path.parent, box.path):
         os.chown(path, BOB, BOB)
     try:
@@ -186,7 +183,7 @@ async def test_agent_that_is_no_root_needs_cap_kill(tmp_path, may_kill):
     ]  # fmt: skip
     try:
         with running(command, port):
-            answer = answer_of(port, tmp_path)
+            answer = answer_of(port)
         assert answer["result"] == (ACTED if may_kill else REFUSED), answer
         if may_kill:
             assert job.rank_ended()
@@ -215,16 +212,12 @@ def ranks_at(port):
     return None
 
 
-def answer_of(port, tmp_path):
-    """Ask an agent about the rank that it reports, as root."""
+def answer_of(port):
+    """Ask an agent to kill the rank that it reports, as root."""
     (rank,) = ranks_at(port)
     request = ActRequest(act=KILL_CULPRIT, job_id="job", rank=0, run_uid=rank["run_uid"], intent="i", reason="frozen")
-    return requests.post(
-        f"http://127.0.0.1:{port}/api/v1/acts",
-        data=msgspec.json.encode(request),
-        headers={"Content-Type": "application/json"},
-        timeout=20,
-    ).json()
+    url = f"http://127.0.0.1:{port}/api/v1/acts"
+    return requests.post(url, json=msgspec.to_builtins(request), timeout=20).json()
 
 
 ASK = """{become}

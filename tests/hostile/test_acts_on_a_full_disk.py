@@ -2,6 +2,7 @@
 
 import errno
 import os
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,21 +18,17 @@ PLENTY = 1_000_000  # writes
 
 @pytest.fixture
 def disk(monkeypatch):
-    """A disk that takes this number of further writes."""
-
-    class Disk:
-        writes_left = PLENTY
-
-    write = os.write
+    """A disk that takes `writes_left` further writes."""
+    disk, write = SimpleNamespace(writes_left=PLENTY), os.write
 
     def limited(fd, data):
-        Disk.writes_left -= 1
-        if Disk.writes_left < 0:
+        disk.writes_left -= 1
+        if disk.writes_left < 0:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return write(fd, data)
 
     monkeypatch.setattr(files.os, "write", limited)
-    return Disk
+    return disk
 
 
 async def test_full_disk_ends_nothing(start_job, acting, disk):

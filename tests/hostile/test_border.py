@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tracemalloc
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -25,8 +26,12 @@ from tests.agent.conftest import make_live_box, serve
 from tests.boxes import IDENTITY
 from tests.build import JOB, NOW, agent_report, agent_status, rank_state
 from tests.hub.fakes import FakeAgent, healthy, hub_over
+from zmon.agent.sources import unread_boxes
+from zmon.box.layout import MAGIC
 from zmon.box.versions import CURRENT
 from zmon.detectors import ALL
+from zmon.detectors.unread import Unread
+from zmon.hub import unread_jobs
 from zmon.job.timeline import snapshots
 from zmon.schema.limits import MAX_NAMED_MISSING, MAX_WORLD_SIZE
 
@@ -59,10 +64,6 @@ async def ranks_of(agent):
     return (await get_json(agent, "/api/v1/snapshot"))["ranks"]
 
 
-async def jobs_of(hub):
-    return (await hub.get("/api/v1/jobs"))["jobs"]
-
-
 async def first_finding(hub, cause):
     """Return the first finding with this cause, once the hub has one."""
 
@@ -72,6 +73,13 @@ async def first_finding(hub, cause):
     findings = await poll(hub.findings, 15.0, accept=matching)
     assert findings, await hub.findings()
     return matching(findings)[0]
+
+
+@pytest.fixture
+def quick_unread(monkeypatch):
+    """Report a box that cannot be read after 0.2 s and not after 5 s; the agent tries it again after 0.1 s."""
+    monkeypatch.setattr(unread_jobs, "Unread", partial(Unread, after_seconds=0.2))
+    monkeypatch.setattr(unread_boxes, "RETRY_NS", 100_000_000)
 
 
 @pytest.fixture
@@ -85,6 +93,7 @@ def traced():
 # -- a claimed world size -----------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("quick_unread")
 async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_watched(make_live_box, serve, tmp_path):
     make_live_box(0, world_size=1, job_id="quiet")
     make_live_box(1, job_id="large").writer.identity(replace(IDENTITY, job_id="large", world_size=2_000_000_000))
@@ -92,7 +101,7 @@ async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_wa
         finding = await first_finding(hub, "box_refused")
         assert (finding["job_id"], finding["severity"], finding["hosts"]) == ("large", "warning", ["node-a"])
         assert "2,000,000,000" in finding["summary"]
-        assert [job["job_id"] for job in await jobs_of(hub)] == ["quiet"]
+        assert [job["job_id"] for job in await hub.jobs()] == ["quiet"]
         assert "zmon_boxes_unread" in await get_metrics(agent)
 
 
@@ -103,7 +112,7 @@ async def test_hub_refuses_the_claim_of_an_agent_too(world_size, tmp_path, trace
     async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub:
         finding = await first_finding(hub, "report_unreadable")
         assert finding["job_id"] == "large"
-        assert [job["job_id"] for job in await jobs_of(hub)] == [JOB]
+        assert [job["job_id"] for job in await hub.jobs()] == [JOB]
     assert traced() < 64 * MEBIBYTE
 
 
@@ -138,7 +147,7 @@ async def test_label_and_file_name_that_are_not_utf_8_hide_nothing(serve, tmp_pa
                 (boxes,) = [source for source in health["sources"] if source["name"] == "boxes"]
                 assert any("rank-\ufffd.box" in line for line in boxes["dropped"])
                 assert "M\ufffdller" not in await get_metrics(agent)
-                (job,) = await poll(lambda: jobs_of(hub))
+                (job,) = await poll(hub.jobs)
                 assert job["labels"]["owner"] == "M\ufffdller"
                 assert await hub.metric('zmon_job_info{job_id="job"')
         finally:
@@ -149,7 +158,7 @@ async def test_bytes_of_an_agent_that_are_not_utf_8_hide_no_other_agent(tmp_path
     broken = msgspec.json.encode(agent_report(*healthy(), host="node-b")).replace(b"gloo", b"gl\xffo")
     other = FakeAgent(rank_state(0, job_id="other", world_size=1))
     async with Scripted(broken).serve() as agent, other.serve(), hub_over(tmp_path, agent, other) as hub:
-        assert await poll(lambda: jobs_of(hub), accept=lambda jobs: len(jobs) == 2)
+        assert await poll(hub.jobs, accept=lambda jobs: len(jobs) == 2)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"host": "' + b"\xff" * 100, b'"\\ud800"', b"{}", b"null"])
@@ -157,7 +166,7 @@ async def test_answer_that_cannot_be_decoded_does_not_end_the_pass(body, tmp_pat
     good = FakeAgent(*healthy())
     async with Scripted(body).serve() as agent, good.serve(), hub_over(tmp_path, agent, good) as hub:
         await hub.passes(3)
-        assert [job["ranks_seen"] for job in await jobs_of(hub)] == [4]
+        assert [job["ranks_seen"] for job in await hub.jobs()] == [4]
 
 
 # -- names that lead elsewhere -----------------------------------------------------------------------------
@@ -173,7 +182,7 @@ async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_
     report["records"] = {job_id: {"uid-0": []}}
     async with Scripted(report).serve() as agent, hub_over(data, agent) as hub:
         await hub.passes(3)
-        assert [job["job_id"] for job in await jobs_of(hub)] == [JOB]
+        assert [job["job_id"] for job in await hub.jobs()] == [JOB]
         hub.hub.job_states.accounts.save()
     outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(data) and path not in data.parents]
     assert outside == []
@@ -182,10 +191,11 @@ async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_
 # -- a box that nobody can read ----------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("quick_unread")
 async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_live_box, serve, tmp_path, command):
     """It is not `no jobs` with exit code 0, because the job is not watched."""
     box = make_live_box(2, job_id="night-42")
-    box.overwrite(8, struct.pack("<I", CURRENT.version + 1))
+    box.overwrite(len(MAGIC), struct.pack("<I", CURRENT.version + 1))
     async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
         finding = await first_finding(hub, "box_version")
         assert (finding["job_id"], finding["severity"]) == ("night-42", "warning")
@@ -198,7 +208,7 @@ async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_liv
         assert await hub.metric('zmon_finding{cause="box_version",detector="unread"')
         assert 'zmon_boxes_unread{host="node-a",kind="version"} 1.0' in await get_metrics(agent)
         box.process.end()
-        assert await poll(hub.findings, 15.0, accept=lambda findings: not findings) == []
+        assert await poll(hub.no_findings, 15.0)
         code, *_ = await asyncio.to_thread(command, "status", "--hub", url)
         assert code == 0
 

@@ -15,7 +15,7 @@ import pytest
 import requests
 from aiohttp.test_utils import unused_port
 
-from tests.hostile.users import AGENT_UID, BOB, as_agent, needs_root
+from tests.hostile.users import AGENT_UID, BOB, as_agent, become, needs_root
 from tests.places import REPOSITORY
 from zmon.box.roots import PLACES
 
@@ -36,9 +36,7 @@ for name in (*HOOKS, *AT_RANK):  # the user may not be allowed to read this chec
 fd = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT, 0o600)
 os.fchown(fd, {BOB}, -1)
 os.dup2(fd, 2)
-os.setgroups([])
-os.setgid({BOB})
-os.setuid({BOB})
+{become(BOB)}
 assert zmon.attach()
 dist.init_process_group("gloo")
 for _ in range(20):
@@ -156,7 +154,7 @@ def test_each_capability_gives_what_the_table_says_and_no_other_is_needed(known)
     assert has(report, evidence) == {thing: needed <= names for thing, needed in NEEDED.items()}
 
 
-def test_what_is_missing_is_told(known):
+def test_missing_capabilities_are_named(known):
     names, report, evidence = known
     sources = {source["name"]: source for source in report["sources"]}
     if "sys_ptrace" not in names:

@@ -1,7 +1,5 @@
 """Tests of escape sequences in files of other programs: `zmon analyze` writes none of them to the terminal."""
 
-from __future__ import annotations
-
 import json
 import pickle
 

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from tests.hub.test_accounts import job, observed
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE
 from zmon.errors import ZmonError
-from zmon.hub import accounts
+from zmon.hub import accounts, json_folder, json_lines
 from zmon.hub.accounts import Accounts
 from zmon.hub.baseline_store import BaselineStore
 from zmon.hub.ended_jobs import EndedJobs
@@ -30,27 +31,18 @@ from zmon.schema.pause import Place
 from zmon.steplog import files
 
 
-class Disk:
-    """A disk that is full while the test says so."""
-
-    def __init__(self):
-        self.full = False
-        self._write = os.write
-
-    def write(self, fd, data):
-        if self.full:
-            half = len(data) // 2
-            if half > 1:
-                return self._write(fd, data[:half])  # a full disk takes some bytes before it fails
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return self._write(fd, data)
-
-
 @pytest.fixture
 def disk(monkeypatch):
-    """The disk to which the hub writes."""
-    disk = Disk()
-    monkeypatch.setattr(files.os, "write", disk.write)
+    """The disk to which the hub writes; it is full while its `full` is set."""
+    disk, write = SimpleNamespace(full=False), os.write
+
+    def write_half(fd, data):
+        half = len(data) // 2
+        if disk.full and half <= 1:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(fd, data[:half] if disk.full else data)  # a full disk takes some bytes before it fails
+
+    monkeypatch.setattr(files.os, "write", write_half)
     return disk
 
 
@@ -128,6 +120,8 @@ def test_baseline_on_a_full_disk_is_an_error_and_leaves_the_old_one(tmp_path, di
 
 async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_path, disk, caplog, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.05)
+    for store in (json_folder, json_lines):
+        monkeypatch.setattr(store, "RETRY_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     agent = FakeAgent(*healthy())
     async with agent.serve(), hub_over(tmp_path, agent) as hub:

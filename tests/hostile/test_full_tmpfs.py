@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from tests.deploy.test_systemd import RANKS, STARTS, UNITS, mount_options
+from tests.deploy.test_systemd import RANKS, STARTS, mount_options
 from tests.hostile.users import needs_root
 
 pytestmark = needs_root
@@ -78,8 +78,3 @@ def test_rank_with_a_box_goes_on_when_others_fill_the_tmpfs():
 def test_full_tmpfs_of_boxes_leaves_room_in_the_tmpfs_of_run():
     (line,) = run("import shutil; print(shutil.disk_usage('/run').free > 2**20)", FILL, SMALL)
     assert line == "True"
-
-
-def test_options_are_those_of_the_unit():
-    assert f"Options={OPTIONS}\n" in (UNITS / "run-zmon.mount").read_text()
-    assert OPTIONS not in (SMALL, FEW_INODES)

@@ -6,24 +6,39 @@ from dataclasses import replace
 import pytest
 
 from tests.hostile.users import ANN, BOB, get_as, needs_root
-from tests.hub.fakes import FakeAgent, contexts, frozen, healthy, hub_over, poll
+from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll
 
 pytestmark = needs_root
 
 
+@pytest.fixture
+def agent():
+    """An agent that reports a frozen rank of a job of ANN."""
+    return FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
+
+
+async def finding_with_stacks(hub):
+    """Return the finding about the frozen rank, once the hub has gathered its stacks."""
+
+    async def gathered():
+        return [finding for finding in await hub.findings() if "stacks" in finding["evidence"]]
+
+    (finding,) = await poll(gathered)
+    return finding
+
+
+async def findings_for(uid, hub, query):
+    """Return status and findings of the hub's answer to a process of this user."""
+    base = str(hub.client.make_url("")).rstrip("/")
+    status, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings{query}")
+    return status, answer["findings"]
+
+
 @pytest.mark.parametrize(("uid", "readable"), [(0, True), (ANN, True), (BOB, False)], ids=["root", "own", "other"])
-async def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(tmp_path, uid, readable):
-    agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
-    async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
-
-        async def gathered():
-            findings = await hub_client.findings()
-            return findings and "stacks" in findings[0]["evidence"] and findings[0]
-
-        finding = await poll(gathered)
-        base = str(hub_client.client.make_url("")).rstrip("/")
-        status, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings?active=1")
-        (received,) = answer["findings"]
+async def test_finding_has_stacks_and_stderr_for_the_user_of_the_job(agent, tmp_path, uid, readable):
+    async with agent.serve(), hub_over(tmp_path, agent) as hub:
+        finding = await finding_with_stacks(hub)
+        status, (received,) = await findings_for(uid, hub, "?active=1")
         assert (status, received["summary"]) == (200, finding["summary"])
         assert {name for name in ("stacks", "stderr_tail") if name in received["evidence"]} == (
             {"stacks", "stderr_tail"} if readable else set()
@@ -31,21 +46,11 @@ async def test_findings_and_incidents_have_stacks_for_the_user_of_the_job(tmp_pa
         assert ("stacks" in received["evidence"].get("dropped", ())) is not readable
 
 
-async def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(tmp_path):
-    agent = FakeAgent(*(replace(state, owner=ANN) for state in frozen()))
-    async with contexts([agent]), hub_over(tmp_path, agent) as hub_client:
-
-        async def gathered():
-            findings = await hub_client.findings()
-            return findings and "stacks" in findings[0]["evidence"]
-
-        async def resolved():
-            return not await hub_client.findings()  # the open ones
-
-        await poll(gathered)
+async def test_user_who_takes_the_job_id_of_an_ended_job_does_not_get_its_stderr(agent, tmp_path):
+    async with agent.serve(), hub_over(tmp_path, agent) as hub:
+        await finding_with_stacks(hub)
         agent.ranks = [replace(state, owner=BOB, run_uid=f"bob-{state.rank}") for state in healthy()]
-        await poll(resolved)
-        base = str(hub_client.client.make_url("")).rstrip("/")
+        assert await poll(hub.no_findings)
         for uid, readable in ((BOB, False), (ANN, True)):
-            _, answer = await asyncio.to_thread(get_as, uid, f"{base}/api/v1/findings")
-            assert ("stderr_tail" in answer["findings"][0]["evidence"]) is readable
+            _, (received,) = await findings_for(uid, hub, "")
+            assert ("stderr_tail" in received["evidence"]) is readable

@@ -3,7 +3,6 @@
 import asyncio
 import itertools
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -108,4 +107,4 @@ async def test_squatted_directory_is_reported_with_its_owner_and_not_used(start_
                 accept=lambda by_name: line in str(by_name.get("boxes", {}).get("dropped")),
             )
     finally:
-        Path(squatted).rmdir()
+        squatted.rmdir()

@@ -21,12 +21,17 @@ def test_python_is_that_of_the_user_then_of_the_project(tmp_path, monkeypatch):
     assert gpu_check.chosen_python({"PYTHON": "/usr/bin/python3.12"}) == "/usr/bin/python3.12"
 
 
-def test_environment_has_this_checkout_and_the_packages_of_its_python(tmp_path):
-    """zmon's daemons ignore PYTHONPATH (-E) and the working directory (-P)."""
-    python = gpu_check.prepare(sys.executable, tmp_path / "environment")
-    code = "import sys, zmon, msgspec; print(zmon.__file__, msgspec.__file__, sys.prefix)"
+def printed(python, code):
+    """Run code as zmon's daemons run: they ignore PYTHONPATH (-E) and the working directory (-P)."""
     done = subprocess.run([python, "-EPc", code], capture_output=True, text=True, cwd="/", check=True)
-    checkout, package, prefix = done.stdout.split()
+    return done.stdout.split()
+
+
+def test_environment_has_this_checkout_and_the_packages_of_its_python(tmp_path):
+    python = gpu_check.prepare(sys.executable, tmp_path / "environment")
+    checkout, package, prefix = printed(
+        python, "import sys, zmon, msgspec; print(zmon.__file__, msgspec.__file__, sys.prefix)"
+    )
     assert Path(checkout).is_relative_to(REPOSITORY)
     assert package == msgspec.__file__
     assert prefix == str(tmp_path / "environment" / "venv")
@@ -36,11 +41,8 @@ def test_environment_looks_first_at_the_installed_wheels(tmp_path):
     folder = tmp_path / "environment"
     python = gpu_check.prepare(sys.executable, folder)
     (folder / gpu_check.SITE).mkdir()
-    (folder / gpu_check.SITE / "msgspec.py").write_text("origin = 'a wheel'")
-    done = subprocess.run(
-        [python, "-EPc", "import msgspec; print(msgspec.origin)"], capture_output=True, text=True, check=True
-    )
-    assert done.stdout == "a wheel\n"
+    (folder / gpu_check.SITE / "msgspec.py").write_text("origin = 'wheel'")
+    assert printed(python, "import msgspec; print(msgspec.origin)") == ["wheel"]
 
 
 def test_wheel_for_another_python_is_refused_with_its_name(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 from grimp import ImportGraph
 
-from scripts.imports import IMPORTS, PUBLIC, PURE, package_of, problems, repository_graph, table
+from scripts.imports import IMPORTS, PUBLIC, PURE, package_of, problems, repository_graph
 from tests.places import REPOSITORY
 
 TWO_PACKAGES = {"schema": "", "web": "schema"}
@@ -30,22 +30,6 @@ def test_every_package_has_a_row():
     }
     rows = {name.partition(".")[0] for name in IMPORTS}
     assert packages - {"__init__"} == rows - {PUBLIC, "trainer", "dashboards", "lab", "bench"}
-
-
-@pytest.mark.parametrize(
-    ("module", "package"),
-    [
-        ("zmon", "zmon"),
-        ("zmon.errors", "errors"),
-        ("zmon.hub.api.view", "hub"),
-        ("zmon.detectors", "detectors"),
-        ("zmon.detectors.slow.chance", "detectors.slow"),
-        ("trainer.scale.run", "trainer"),
-        ("lab", "lab"),
-    ],
-)
-def test_package_of_a_module(module, package):
-    assert package_of(module) == package
 
 
 def test_import_within_the_row_is_no_problem():
@@ -97,10 +81,3 @@ def test_pure_package_reaches_no_clock_even_through_another_one(package):
     made = graph((f"zmon.{package}.file", "zmon.errors"), ("zmon.errors", "time"))
     (problem,) = problems(made, {"errors": "", package_of(f"zmon.{package}.file"): "errors"})
     assert problem.startswith(f"zmon/{package}/file.py:7: {package} is pure and must not import zmon.errors → time")
-
-
-def test_table_has_a_row_for_each_package():
-    assert table({"format": "", "web": "format"}).splitlines()[2:] == [
-        "| `format` | yes | – |",
-        "| `web` |  | `format` |",
-    ]

@@ -1,7 +1,5 @@
 """Tests of the check of names and docstrings, on sources of a few lines."""
 
-from __future__ import annotations
-
 import pytest
 
 from scripts.words import c_problems, problems, shared_classes
@@ -24,12 +22,12 @@ from scripts.words import c_problems, problems, shared_classes
         ("class Result:\n    verdict: str\n", 2),
     ],
 )
-def test_name_that_says_nothing_is_a_problem(source: str, line: int) -> None:
+def test_name_that_says_nothing_is_a_problem(source, line):
     assert [problem.line for problem in problems(source)] == [line]
 
 
 @pytest.mark.parametrize("source", ['"""Of the ranks, the slow."""\n', 'def f():\n    """Whether it runs."""\n'])
-def test_docstring_that_begins_with_no_statement_is_a_problem(source: str) -> None:
+def test_docstring_that_begins_with_no_statement_is_a_problem(source):
     assert len(list(problems(source))) == 1
 
 
@@ -45,7 +43,7 @@ def test_docstring_that_begins_with_no_statement_is_a_problem(source: str) -> No
         "def f(): ...\n",
     ],
 )
-def test_words_are_quiet_about_plain_statements(source: str) -> None:
+def test_words_are_quiet_about_plain_statements(source):
     assert list(problems(source)) == []
 
 
@@ -62,7 +60,7 @@ def test_words_are_quiet_about_plain_statements(source: str) -> None:
         "#define OWN 1",
     ],
 )
-def test_name_in_c_that_says_nothing_is_a_problem(declaration: str) -> None:
+def test_name_in_c_that_says_nothing_is_a_problem(declaration):
     source = f"/* The rank's own\n * number, found here. */\n\n{declaration}\n"
     assert [problem.line for problem in c_problems(source)] == [4]
 
@@ -77,10 +75,10 @@ def test_name_in_c_that_says_nothing_is_a_problem(declaration: str) -> None:
         "    PyObject *own_thread = is_own_thread, *name_of_found_inf;",
     ],
 )
-def test_words_are_quiet_about_uses_and_comments_in_c(code: str) -> None:
+def test_words_are_quiet_about_uses_and_comments_in_c(code):
     assert list(c_problems(code)) == []
 
 
-def test_class_in_two_files_is_named_with_both() -> None:
+def test_class_in_two_files_is_named_with_both():
     sources = [("a.py", "class Job: ...\nclass _Row: ...\n"), ("b.py", "class Job: ...\nclass _Row: ...\n")]
     assert shared_classes(sources) == {"Job": ["a.py", "b.py"]}

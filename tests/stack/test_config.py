@@ -15,42 +15,28 @@ from zmon.stack.config import INTERVAL, alertmanager_yaml, prometheus_yaml
 FOLDER = REPOSITORY / "dashboards/rules"
 
 
-def prometheus_config(rules=tuple(FOLDER / name for name in RULES)):
+def prometheus_config():
     return prometheus_yaml(
         agents=["127.0.0.1:9780", "node-b:9780"], hub="127.0.0.1:9781", alertmanager="127.0.0.1:9093",
-        rules=[*map(str, rules)], dashboard="http://127.0.0.1:8501", docs="/home/ann/zm on/docs",
+        rules=[str(FOLDER / name) for name in RULES], dashboard="http://127.0.0.1:8501", docs="/home/ann/zm on/docs",
     )  # fmt: skip
 
 
-def run_checker(tmp_path, text, *command):
-    """Run a checker on a file with this text; return its exit code and output."""
-    file = tmp_path / "config.yml"
-    file.write_text(text)
-    done = subprocess.run([*command, str(file)], capture_output=True, text=True, timeout=30, check=False)
-    return done.returncode, done.stdout + done.stderr
+def run(*command):
+    """Run a command that must succeed; return its output."""
+    return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=30, check=True).stdout
 
 
-def test_promtool_accepts_the_configuration_of_prometheus(tmp_path):
-    code, output = run_checker(tmp_path, prometheus_config(), "promtool", "check", "config")
-    assert code == 0, output
-    assert "SUCCESS" in output
-    assert "rules found" in output
+def test_promtool_accepts_the_configuration_of_prometheus_and_its_rules(tmp_path):
+    (tmp_path / "config.yml").write_text(prometheus_config())
+    output = run("promtool", "check", "config", tmp_path / "config.yml")
+    assert output.count("rules found") == len(RULES)
 
 
 def test_every_shipped_rule_file_is_loaded():
     """Alerts of a file that is not loaded never fire, and nothing reports it."""
     shipped = {file.name for file in FOLDER.glob("*.yaml") if not file.stem.endswith("_test")}
     assert set(RULES) == shipped
-
-
-def test_promtool_rejects_missing_rule_file(tmp_path):
-    assert run_checker(tmp_path, prometheus_config([tmp_path / "none.yaml"]), "promtool", "check", "config")[0] != 0
-
-
-@pytest.mark.parametrize("webhook", [None, "http://127.0.0.1:5001/"])
-def test_amtool_accepts_the_configuration_of_alertmanager(tmp_path, webhook):
-    code, output = run_checker(tmp_path, alertmanager_yaml(webhook), "amtool", "check-config")
-    assert code == 0, output
 
 
 def test_every_agent_and_the_hub_are_scraped_every_two_seconds():
@@ -71,18 +57,6 @@ def test_external_labels_with_links_are_dropped_from_alerts():
     assert config["alerting"]["alert_relabel_configs"] == [{"action": "labeldrop", "regex": "zmon_.*"}]
 
 
-def receiver_of(tmp_path, webhook, **labels):
-    """Return the receiver of an alert according to amtool."""
-    file = tmp_path / "alertmanager.yml"
-    file.write_text(alertmanager_yaml(webhook))
-    command = ["amtool", "config", "routes", "test", f"--config.file={file}"]
-    done = subprocess.run(
-        [*command, *(f"{name}={value}" for name, value in labels.items())],
-        capture_output=True, text=True, timeout=30, check=True,
-    )  # fmt: skip
-    return done.stdout.strip()
-
-
 @pytest.mark.parametrize(
     ("alert", "severity", "receiver"),
     [
@@ -93,7 +67,10 @@ def receiver_of(tmp_path, webhook, **labels):
     ],
 )
 def test_pager_gets_only_critical_alerts(tmp_path, alert, severity, receiver):
-    assert receiver_of(tmp_path, "http://127.0.0.1:5001/", alertname=alert, severity=severity) == receiver
+    file = tmp_path / "alertmanager.yml"
+    file.write_text(alertmanager_yaml("http://127.0.0.1:5001/"))
+    command = ("amtool", "config", "routes", "test", f"--config.file={file}")
+    assert run(*command, f"alertname={alert}", f"severity={severity}").strip() == receiver
 
 
 @pytest.mark.parametrize(("warnings", "desk"), [(None, "http://x/"), ("http://y/", "http://y/")])

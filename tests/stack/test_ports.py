@@ -45,14 +45,12 @@ asyncio.run(main())
 @contextlib.contextmanager
 def stranger(port):
     """Run a server of another program on this port."""
-    process = subprocess.Popen([sys.executable, "-c", SERVER, str(port)], stdout=subprocess.PIPE)
-    try:
-        assert process.stdout.readline() == b"listens\n"
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        process.stdout.close()
+    with subprocess.Popen([sys.executable, "-S", "-E", "-c", SERVER, str(port)], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.readline() == b"listens\n"
+            yield process
+        finally:
+            process.kill()
 
 
 @contextlib.contextmanager

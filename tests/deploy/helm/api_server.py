@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Coroutine, Iterator
+from typing import Any
 
 import yaml
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 
 # group/version: kinds and whether they have a namespace
 CORE = {
@@ -103,32 +105,22 @@ class ApiServer:
 @contextlib.contextmanager
 def api_server(optional: Collection[str] = EVERYTHING) -> Iterator[ApiServer]:
     """Run a server in a thread of its own. `optional`: the API groups of operators that are installed."""
-    server = ApiServer(optional)
-    loop = asyncio.new_event_loop()
-    started = threading.Event()
-
-    async def start() -> web.AppRunner:
-        app = web.Application()
-        app.router.add_route("*", "/{path:.*}", server.answer)
-        runner = web.AppRunner(app, access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        server.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        return runner
-
-    def run() -> None:
-        asyncio.set_event_loop(loop)
-        runner = loop.run_until_complete(start())
-        started.set()
-        loop.run_forever()
-        loop.run_until_complete(runner.cleanup())
-
-    thread = threading.Thread(target=run)
+    server, loop = ApiServer(optional), asyncio.new_event_loop()
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", server.answer)
+    http = TestServer(app)
+    thread = threading.Thread(target=loop.run_forever)
     thread.start()
-    started.wait()
+
+    def run(coroutine: Coroutine[Any, Any, None]) -> None:
+        asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
+
     try:
+        run(http.start_server())
+        server.url = str(http.make_url("")).rstrip("/")
         yield server
     finally:
+        run(http.close())
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
+        loop.close()

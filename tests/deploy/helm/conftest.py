@@ -1,5 +1,6 @@
 """The objects that Helm creates from the chart, with the values of helm/zmon/ci."""
 
+import functools
 import json
 import subprocess
 
@@ -27,23 +28,10 @@ def engine(*words, given=""):
     return subprocess.run(command, input=given, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def install(values, optional=EVERYTHING):
-    """Install the chart; return the error ("" if it worked), the objects and the notes."""
-    with api_server(optional) as server:
-        done = engine("install", str(CHART), server.kubeconfig, given=json.dumps(values))
-    notes = json.loads(done.stdout)["info"]["notes"] if done.returncode == 0 else ""
-    return done.stderr.strip(), server.created, notes
+class Release(list):
+    """The objects of Kubernetes that Helm creates, its error ("" if it worked), and the notes that it prints."""
 
-
-def ci_values(name):
-    """Return the values of one file of helm/zmon/ci."""
-    return yaml.safe_load(CI[name].read_text())
-
-
-class Objects(list):
-    """Objects of Kubernetes, and the notes that Helm printed."""
-
-    notes = ""
+    error = notes = ""
 
     def of(self, kind, name=None):
         """Return the one object of a kind, with this name if several have the kind."""
@@ -51,17 +39,25 @@ class Objects(list):
         return match
 
 
+def install(values, optional=EVERYTHING):
+    """Install the chart with these values where these API groups of operators exist."""
+    with api_server(optional) as server:
+        done = engine("install", str(CHART), server.kubeconfig, given=json.dumps(values))
+    release = Release(server.created)
+    release.error = done.stderr.strip()
+    if done.returncode == 0:
+        release.notes = json.loads(done.stdout)["info"]["notes"]
+    return release
+
+
 @pytest.fixture(scope="session")
 def installed():
     """Return a function that installs the chart with the values of one file, once in a session."""
-    known = {}
 
-    def objects(name):
-        if name not in known:
-            error, created, notes = install(ci_values(name))
-            assert error == ""
-            known[name] = Objects(created)
-            known[name].notes = notes
-        return known[name]
+    @functools.cache
+    def install_once(name):
+        release = install(yaml.safe_load(CI[name].read_text()))
+        assert release.error == ""
+        return release
 
-    return objects
+    return install_once

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from tests.deploy.helm.conftest import ISSUER, Objects, install
+from tests.deploy.helm.conftest import ISSUER, install
 from tests.deploy.helm.pod_security import violations
 from tests.hostile.users import needs_root
 
@@ -55,14 +55,14 @@ def test_only_the_process_without_a_port_may_write_the_folders_of_pods(installed
 
 @pytest.mark.parametrize("mode", ["hostPath", "emptyDir"])
 def test_example_job_has_its_boxes_where_the_agent_looks(mode):
-    _, created, _ = install(ISSUER | {"example": {"enabled": True}, "boxes": {"mode": mode}})
-    (node,) = Objects(created).of("JobSet")["spec"]["replicatedJobs"]
+    release = install(ISSUER | {"example": {"enabled": True}, "boxes": {"mode": mode}})
+    (node,) = release.of("JobSet")["spec"]["replicatedJobs"]
     pod = node["template"]["spec"]["template"]["spec"]
     names = {variable["name"] for variable in pod["containers"][0]["env"]}
     assert {"ZMON_JOB_ID", "ZMON_ATTEMPT"} <= names
     assert ("ZMON_BOX_DIR" in names) == (mode == "emptyDir")
     (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "zmon-boxes"]
-    assert {"hostPath": "hostPath", "emptyDir": "emptyDir"}[mode] in volume
+    assert mode in volume
     (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "zmon-boxes"]
     # A user id would not separate teams, so each pod has its own folder.
     assert mount.get("subPathExpr") == {"hostPath": "$(POD_UID)", "emptyDir": None}[mode]

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from tests.deploy.helm.api_server import OPTIONAL
-from tests.deploy.helm.conftest import CHART, CI, ISSUER, NEWEST, OLDEST, WITHOUT_OPERATOR, Objects, engine, install
+from tests.deploy.helm.conftest import CHART, CI, ISSUER, NEWEST, OLDEST, WITHOUT_OPERATOR, engine, install
 from tests.golden.compare import check_text
 
 MADE_BY_GENERATE = ("PrometheusRule",)  # long: test_monitoring.py compares them with the generated files
@@ -62,9 +62,9 @@ def test_helm_lint_reports_nothing_but_one_information_about_the_chart_file():
     ],
 )
 def test_wrong_value_is_refused_and_the_error_names_its_key(values, key):
-    error, created, _ = install(ISSUER | values)
-    assert key in error
-    assert created == []
+    release = install(ISSUER | values)
+    assert key in release.error
+    assert release == []
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def test_wrong_value_is_refused_and_the_error_names_its_key(values, key):
     ],
 )
 def test_missing_requirement_is_refused_and_the_error_names_it(values, text):
-    error, created, _ = install(values, WITHOUT_OPERATOR)
-    assert text in error
-    assert created == []
+    release = install(values, WITHOUT_OPERATOR)
+    assert text in release.error
+    assert release == []
 
 
 @pytest.mark.parametrize("name", CI)
@@ -96,8 +96,8 @@ def test_pods_restart_only_if_their_configuration_changes():
     kinds = ("DaemonSet", "StatefulSet", "Deployment")
 
     def checksums(values):
-        objects = Objects(install(values)[1])
-        pods = {kind: objects.of(kind)["spec"]["template"]["metadata"] for kind in kinds}
+        release = install(values)
+        pods = {kind: release.of(kind)["spec"]["template"]["metadata"] for kind in kinds}
         return {kind: pod["annotations"]["checksum/config"] for kind, pod in pods.items()}
 
     before, after = checksums(ISSUER), checksums(ISSUER | {"dashboard": {"evidence": True}})

@@ -51,18 +51,14 @@ def daemon(name, port, folder, data, *options):
         process.wait(timeout=20)
 
 
-class Asker:
-    """A client with the certificate of a part, or with none, that knows a server by a name."""
-
-    def __init__(self, folders, part, port):
-        self.url, self.session = f"https://zmon.internal:{port}", requests.Session()
-        self.session.trust_env = False  # REQUESTS_CA_BUNDLE would replace `verify`
-        self.session.verify = str(folders / "hub/tls/ca.crt")
-        if part:
-            self.session.cert = (str(folders / part / "tls/tls.crt"), str(folders / part / "tls/tls.key"))
-
-    def status(self, path):
-        return self.session.get(self.url + path, timeout=10).status_code
+def get(folders, part, port, path):
+    """Send a GET request with the certificate of a part, or with none, to a server that is known by its name."""
+    session = requests.Session()
+    session.trust_env = False  # REQUESTS_CA_BUNDLE would replace `verify`
+    session.verify = str(folders / "hub/tls/ca.crt")
+    if part:
+        session.cert = (str(folders / part / "tls/tls.crt"), str(folders / part / "tls/tls.key"))
+    return session.get(f"https://zmon.internal:{port}{path}", timeout=10)
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +95,7 @@ def server_name(monkeypatch):
 
 
 def test_hub_reaches_the_agent_by_its_certificate(folders, ports):
-    health = Asker(folders, "hub", ports["hub"]).session.get(
-        f"https://zmon.internal:{ports['hub']}/healthz", timeout=10
-    )
+    health = get(folders, "hub", ports["hub"], "/healthz")
     assert health.json()["healthy"], health.text
 
 
@@ -126,7 +120,7 @@ def test_hub_reaches_the_agent_by_its_certificate(folders, ports):
     ],
 )
 def test_each_part_may_ask_what_its_role_says(folders, ports, server, part, path, status):
-    assert Asker(folders, part, ports[server]).status(path) == status
+    assert get(folders, part, ports[server], path).status_code == status
 
 
 def test_status_in_the_pod_of_the_hub_works(folders, ports):

@@ -10,36 +10,33 @@ from zmon.hub.alert_labels import read_alert_labels
 
 
 def test_agents_keep_within_the_limit_at_which_prometheus_drops_a_scrape():
-    _, objects, _ = install(ISSUER | {"monitoring": {"sampleLimit": {"agent": 7000}}})
-    (monitor,) = [thing for thing in objects if thing["kind"] == "PodMonitor"]
-    (daemons,) = [thing for thing in objects if thing["kind"] == "DaemonSet"]
-    assert monitor["spec"]["sampleLimit"] == 7000
-    assert "--max-series=7000" in daemons["spec"]["template"]["spec"]["containers"][0]["args"]
+    release = install(ISSUER | {"monitoring": {"sampleLimit": {"agent": 7000}}})
+    assert release.of("PodMonitor")["spec"]["sampleLimit"] == 7000
+    assert "--max-series=7000" in release.of("DaemonSet")["spec"]["template"]["spec"]["containers"][0]["args"]
 
 
 def test_notes_say_that_nothing_pages_without_the_operator():
-    error, created, notes = install(ISSUER, WITHOUT_OPERATOR)
-    assert error == ""
-    assert {thing["kind"] for thing in created}.isdisjoint(OPTIONAL["monitoring.coreos.com/v1"])
-    assert "nothing pages" in notes
+    release = install(ISSUER, WITHOUT_OPERATOR)
+    assert release.error == ""
+    assert {thing["kind"] for thing in release}.isdisjoint(OPTIONAL["monitoring.coreos.com/v1"])
+    assert "nothing pages" in release.notes
 
 
 def test_notes_name_the_missing_label_of_the_operator(installed):
-    assert "release: NAME" in install(ISSUER)[2]
+    assert "release: NAME" in install(ISSUER).notes
     assert "release: NAME" not in installed("default").notes
 
 
 def test_rules_and_grafana_are_the_generated_files_and_no_template_is_evaluated(installed):
+    objects = installed("default")
     rules = sorted((CHART / "files/rules").glob("*.yaml"))
     pages = sorted((CHART / "files/grafana").glob("*.json"))
     assert rules
     assert pages
     for path in rules:
-        assert installed("default").of("PrometheusRule", f"zmon-{path.stem}")["spec"] == yaml.safe_load(
-            path.read_text()
-        )
+        assert objects.of("PrometheusRule", f"zmon-{path.stem}")["spec"] == yaml.safe_load(path.read_text())
     for path in pages:
-        data = installed("default").of("ConfigMap", f"zmon-grafana-{path.stem}")["data"]
+        data = objects.of("ConfigMap", f"zmon-grafana-{path.stem}")["data"]
         assert data == {f"zmon-{path.name}": path.read_text()}
 
 

@@ -1,7 +1,5 @@
 """Tests of the answers of a recorded agent: its report of a time, steps by cursor, silence, and the repeated end."""
 
-from dataclasses import replace
-
 import pytest
 
 from tests.build import JOB, agent_report, plan, rank_state
@@ -10,26 +8,24 @@ from zmon.schema.steps import SAME_SIZE_SENT, START, STEP, Steps
 from zmon.stack.replay import HostRecording, RecordedEvidence, RecordedReport, Recording
 from zmon.stack.replay.host import RecordedHost
 
-LATER = 10_000.0
+LATER = 10_000.0  # seconds from the recording to its replay
+BEGAN, MONOTONIC = 1000.0, 50.0  # unix and monotonic seconds at which the recording began
+RANK_STARTED = 900.0  # unix seconds
 PLANS = {"uid-0": plan(("users",))}
 NUM_REPORTS = 21  # one a second, two steps in each
 
 
 def report(second):
     """Return the report of a rank at this second, with the steps of the second before."""
-    rank = rank_state(0, steps=2 * second, step=2 * second, last_step_time=1000.0 + second, start=900.0)
+    rank = rank_state(0, steps=2 * second, step=2 * second, last_step_time=BEGAN + second, start=RANK_STARTED)
     rows = [
-        (number, round((50 + number / 2) * 1e9), 10 * number) for number in (2 * second - 1, 2 * second) if number > 0
+        (number, round((MONOTONIC + number / 2) * 1e9), 10 * number)
+        for number in (2 * second - 1, 2 * second)
+        if number > 0
     ]
     steps = {JOB: (Steps.from_rows((STEP, START, SAME_SIZE_SENT), {rank.run_uid: rows}),)}
-    return replace(
-        agent_report(rank, host="node-a"),
-        time=1000.0 + second,
-        monotonic=50.0 + second,
-        steps=steps,
-        plans=PLANS,
-        plans_version="v1",
-    )
+    times = {"time": BEGAN + second, "monotonic": MONOTONIC + second}
+    return agent_report(rank, **times, steps=steps, plans=PLANS, plans_version="v1")
 
 
 def recorded_host(silent_from=NUM_REPORTS):
@@ -38,7 +34,7 @@ def recorded_host(silent_from=NUM_REPORTS):
     ]
     evidence = [RecordedEvidence(at, RankEvidence(JOB, 0, stack=f"at {at:g}")) for at in (8.0, 12.0)]
     host = HostRecording("node-a", reports, evidence)
-    recording = Recording("a title", JOB, 1000.0, 5.0, 20.0, 10.0, (host,))
+    recording = Recording("a title", JOB, BEGAN, 5.0, 20.0, 10.0, (host,))
     return RecordedHost(recording, host)
 
 
@@ -52,11 +48,11 @@ def numbers(answer, column=STEP):
 )
 def test_report_is_that_of_the_time_and_goes_on_after_the_end(at, second, steps):
     answer = recorded_host().report(at, LATER, SnapshotRequest())
-    assert answer.time == 1000.0 + second + LATER
-    assert answer.monotonic == 50.0 + second
+    assert answer.time == BEGAN + second + LATER
+    assert answer.monotonic == MONOTONIC + second
     (rank,) = answer.ranks
     assert (rank.steps, rank.step) == (steps, steps)
-    assert rank.start == 900.0 + LATER
+    assert rank.start == RANK_STARTED + LATER
     assert rank.last_step_time == answer.time
     assert answer.steps == {}
 
@@ -73,7 +69,7 @@ def test_each_step_is_sent_once_in_order_also_after_the_end():
 
 def test_clock_and_bytes_of_steps_go_on_after_the_end():
     answer = recorded_host().report(59.0, LATER, SnapshotRequest(since=0))
-    assert [start / 1e9 for start in numbers(answer, START)] == [50 + step / 2 for step in numbers(answer)]
+    assert [start / 1e9 for start in numbers(answer, START)] == [MONOTONIC + step / 2 for step in numbers(answer)]
     assert numbers(answer, SAME_SIZE_SENT) == [10 * step for step in numbers(answer)]
 
 
