@@ -128,3 +128,10 @@ def test_heat_map_of_too_many_hosts_has_hosts_that_stand_out(panel):
     promql = panel.query(replace(many, outlier_hosts=("n.1", "n2")))
     assert 'host=~"n\\\\.1|n2"' in promql
     assert ":spread" in promql
+
+
+def test_hostile_name_stays_within_quotes_of_promql():
+    promql = next(panel for panel in ALL if "$of_host" in panel.promql).query(
+        Selection('x"} or up{a="', host='y"} or up{b="')
+    )
+    assert "up{" not in re.sub(STRING, '""', promql)
