@@ -1,7 +1,7 @@
 """Tests of a reader while the writer writes, or while the writer is stopped at a random moment.
 
 The values that the reader returns are compared with a model of the writer. The race takes ZMON_RACE_SECONDS, by default
-2 (60 before a release).
+3 (60 before a release).
 """
 
 import os
@@ -20,7 +20,7 @@ from tests.places import REPOSITORY
 from zmon.box import box_path, layout
 from zmon.box.reader import BoxReader
 
-RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 2))
+RACE_SECONDS = float(os.environ.get("ZMON_RACE_SECONDS", 3))
 STOPS = 200
 
 

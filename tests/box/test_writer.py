@@ -3,11 +3,14 @@
 import errno
 import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
 from tests.boxes import Box, can_lock, read_totals
 from tests.build import JOB
+from tests.places import REPOSITORY
 from zmon.box import BoxWriter, box_path
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
@@ -100,8 +103,14 @@ def test_pipe_with_the_name_of_the_box_is_replaced(tmp_path):
     assert path.is_file()
 
 
-def test_discarded_box_of_two_with_the_same_pid_is_deleted_alone(tmp_path):
+def test_two_writers_with_the_same_pid_have_a_file_each(tmp_path):
     """Processes with the same pid in two containers that share /dev/shm may create the same box."""
+    path = box_path(tmp_path, JOB, 0, 0)
+    writers = BoxWriter(path), BoxWriter(path)
+    assert len(list(path.parent.iterdir())) == len(writers)
+
+
+def test_discarded_box_is_deleted_alone(tmp_path):
     path = box_path(tmp_path, JOB, 0, 0)
     first, second = BoxWriter(path), BoxWriter(path)
     second.discard()
@@ -109,24 +118,21 @@ def test_discarded_box_of_two_with_the_same_pid_is_deleted_alone(tmp_path):
     assert list(path.parent.iterdir()) == [path]
 
 
-NUM_STARTS = 12
-RACE = f"""
-import multiprocessing, os, sys
-from contextlib import closing
+_RACER = """
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from tests.boxes import IDENTITY
 from zmon.box import BoxWriter
-from zmon.box.reader import BoxReader
 from zmon.errors import BoxUnavailable
 from zmon.probe.edge import CHOSEN
 
-fork = multiprocessing.get_context("fork")
-
-def start(path, all_begin, all_tried, outcomes):
-    all_begin.wait()
+print("ready", flush=True)
+boxes = []  # a winner holds its box until all have tried
+for path in iter(sys.stdin.readline, ""):
     try:
-        box = BoxWriter(path)
+        box = BoxWriter(Path(path.strip()))
         box.identity(replace(IDENTITY, pid=os.getpid()))
         CHOSEN.make_timeline(box)
         try:
@@ -134,29 +140,32 @@ def start(path, all_begin, all_tried, outcomes):
         except BoxUnavailable:
             box.discard()
             raise
-        outcomes.put((os.getpid(), "won"))
+        boxes.append(box)
+        print("won", flush=True)
     except BoxUnavailable as error:
-        outcomes.put((os.getpid(), str(error)))
-    all_tried.wait()  # the winner holds its box until all have tried and the box was read
-
-for path in map(Path, os.environ["BOXES"].split()):
-    barriers, outcomes = (fork.Barrier({NUM_STARTS}), fork.Event()), fork.Queue()
-    starts = [fork.Process(target=start, args=(path, *barriers, outcomes)) for _ in range({NUM_STARTS})]
-    for each in starts:
-        each.start()
-    said = dict(outcomes.get() for _ in starts)
-    (winner,) = [pid for pid, outcome in said.items() if outcome == "won"]
-    assert all(f"process {{winner}} holds" in outcome for pid, outcome in said.items() if pid != winner), said
-    with closing(BoxReader(path)) as reader:
-        assert (reader.holder(), reader.identity().pid) == (winner, winner)
-    assert list(path.parent.iterdir()) == [path]
-    barriers[1].set()
-    for each in starts:
-        each.join()
+        print("lost", error, flush=True)
 """
 
 
-def test_exactly_1_of_many_simultaneous_starts_gets_the_box(start_rank, tmp_path):
-    paths = [box_path(tmp_path, JOB, race, 0) for race in range(3)]
-    race = start_rank(RACE, BOXES=" ".join(map(str, paths)))
-    assert race.wait() == 0, race.output
+def test_exactly_1_of_many_simultaneous_starts_gets_the_box(tmp_path):
+    command = [sys.executable, "-c", _RACER]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "cwd": REPOSITORY}
+    racers = [subprocess.Popen(command, **pipes) for _ in range(12)]
+    try:
+        assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 12
+        for race in range(3):
+            path = box_path(tmp_path, JOB, race, 0)
+            for racer in racers:
+                print(path, file=racer.stdin, flush=True)
+            lines = {racer.pid: racer.stdout.readline() for racer in racers}
+            winners = [pid for pid, line in lines.items() if line == "won\n"]
+            assert len(winners) == 1
+            assert all(f"process {winners[0]} holds" in line for pid, line in lines.items() if pid not in winners)
+            reader = BoxReader(path)
+            assert (reader.holder(), reader.identity().pid) == (winners[0], winners[0])
+            reader.close()
+            assert list(path.parent.iterdir()) == [path]
+    finally:
+        for racer in racers:
+            racer.kill()
+            racer.communicate(timeout=10)

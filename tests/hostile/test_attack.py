@@ -8,7 +8,7 @@ import pytest
 from bench.attack import attack
 
 pytestmark = pytest.mark.e2e
-SECONDS = 4.0  # duration of the attack
+SECONDS = 6.0  # duration of the attack
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ RANK = """
 import os, sys, time, zmon
 from zmon.probe import attach_box
 assert attach_box()
-for number in range(100):
+for number in range(200):
     with zmon.step():
         time.sleep(0.02)
 print("trained")

@@ -130,4 +130,4 @@ def test_heat_map_has_a_level_for_each_known_cell():
     assert rows_of[0.8] == [("0", "0", "3")]  # the culprit is the first row, three steps in one run
     assert rows_of[0.14] == [("0", "1", "1"), ("2", "1", "1"), ("0", "2", "3"), ("0", "3", "3")]
     known[0] = replace(known[0], duration=60.0)
-    assert "the longest took 60 s" in Tags(report(capsule, known)).text
+    assert "the longest took 1 min" in Tags(report(capsule, known)).text

@@ -1,11 +1,9 @@
 """Tests of the formats for numbers and texts of an incident."""
 
-from zmon.hub.incidents.words import amount, plain, seconds, since
+from zmon.hub.incidents.words import amount, plain, since
 
 
 def test_numbers_are_formatted_for_people():
-    times = [seconds(v) for v in (None, 0.0135, 1.234, 130.0, 9000.0)]
-    assert times == ["unknown", "13.5 ms", "1.23 s", "2 min", "2.5 h"]
     assert [since(v) for v in (-0.01, -5.0, 0.52, 600.0)] == ["+0.0 s", "−5.0 s", "+0.5 s", "+10 min"]
     amounts = [amount(v) for v in (None, 10, 999.4, 999.6, 1.5e9, 999.6e9)]
     assert amounts == ["unknown", "10 B", "999 B", "1 kB", "1.5 GB", "1 TB"]

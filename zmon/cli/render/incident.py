@@ -13,6 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from zmon.cli.render import number_columns
+from zmon.format import duration
 from zmon.hub.incidents import words
 from zmon.hub.incidents.moments import culprit_names
 from zmon.hub.incidents.report import most_important
@@ -63,7 +64,7 @@ def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
     for column in ("incident", "first sign", "lasted", "cause", "job", "culprit"):
         table.add_column(column, overflow="fold", no_wrap=column not in ("job", "culprit"))
     for summary in summaries:
-        lasted = "ongoing" if summary.resolved is None else words.seconds(summary.resolved - summary.onset)
+        lasted = "ongoing" if summary.resolved is None else duration(summary.resolved - summary.onset)
         cells = (summary.id, words.day(summary.onset), lasted, summary.cause, summary.job_id, culprit_names(summary))
         table.add_row(*map(_text, cells), style=_colour(summary.severity) if summary.resolved is None else "")
     return table
@@ -95,8 +96,8 @@ def _cells(row: IncidentRank) -> tuple[str, ...]:
     mark = "▶" if row.culprit else ""
     phase = row.phase if row.activity == "train" else row.activity
     collective = f"{row.op} #{row.sequence}" if row.op else "none"
-    waits = "–" if row.wait_seconds is None else words.seconds(row.wait_seconds)
-    self_time = words.seconds(row.self_seconds)
+    waits = "–" if row.wait_seconds is None else duration(row.wait_seconds)
+    self_time = duration(row.self_seconds)
     return mark, str(row.rank), row.host, words.state(row), phase, str(row.step), collective, waits, self_time
 
 

@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from zmon.format import UNKNOWN
 from zmon.hub.incidents import words
 from zmon.schema.incident import IncidentSummary
 
@@ -53,7 +54,7 @@ def offenders_table(hosts: Sequence[Offender]) -> RenderableType:
         table.add_column(column, overflow="fold", justify="right" if is_number else "left", no_wrap=column == "last")
     for row in hosts:
         causes = ", ".join(f"{cause} × {number}" for cause, number in row.causes.items())
-        cost = words.UNKNOWN if row.lost_gpu_hours is None else f"{row.lost_gpu_hours:,.2f}"
+        cost = UNKNOWN if row.lost_gpu_hours is None else f"{row.lost_gpu_hours:,.2f}"
         host = Text(words.plain(row.host))
         table.add_row(host, str(row.incidents), cost, words.day(row.last), Text(words.plain(causes)))
     return table

@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zmon.format import duration
 from zmon.hub.incidents import plots, words
 from zmon.hub.incidents.moments import culprit_names
 from zmon.schema.incident import Capsule, IncidentRank, PlottedStep
@@ -36,7 +37,7 @@ def template(folder: Path, name: str) -> Template:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    env.filters.update(plain=words.plain, seconds=words.seconds, since=words.since, amount=words.amount)
+    env.filters.update(plain=words.plain, duration=duration, since=words.since, amount=words.amount)
     env.filters.update(moment=words.moment, clock=words.clock, state=words.state, pending=words.pending)
     return env.get_template(name)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
+from zmon.format import UNKNOWN, duration
 from zmon.schema.gathered import FlightRow
 from zmon.schema.incident import IncidentRank
 from zmon.schema.rank import FROZEN
 
-UNKNOWN = "unknown"
 # Escape sequences of a terminal: colours and cursor movements, titles and links, and sequences of one character.
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|.)?")
 # Control characters except tab and newline, and those that change the direction of the text.
@@ -25,20 +25,9 @@ def plain(text: str) -> str:
     return _CONTROLS.sub("", "\n".join(shown))
 
 
-def seconds(value: float | None) -> str:
-    """Return a duration in ms, in s up to two minutes, in min up to two hours, or in h."""
-    if value is None:
-        return UNKNOWN
-    if abs(value) < 0.9995:  # above it, three digits are 1e+03 ms
-        return f"{value * 1000:.3g} ms"
-    if abs(value) < 120:
-        return f"{value:.3g} s"
-    return f"{value / 60:.0f} min" if abs(value) < 7200 else f"{value / 3600:.1f} h"
-
-
 def since(value: float) -> str:
     """Return a time relative to the first sign, such as +1.3 s."""
-    return ("−" if value <= -0.05 else "+") + (f"{abs(value):.1f} s" if abs(value) < 120 else seconds(abs(value)))
+    return ("−" if value <= -0.05 else "+") + (f"{abs(value):.1f} s" if abs(value) < 120 else duration(abs(value)))
 
 
 def amount(value: float | None, unit: str = "B") -> str:
@@ -86,6 +75,6 @@ def pending(row: FlightRow | None) -> str:
         last = ", ".join(f"{group} {number}" for group, number in (row.last or {}).items())
         return row.error or (f"nothing pending, done up to {last}" if last else "nothing pending")
     first, num_others = row.pending[0], (row.num_pending or 1) - 1
-    age = "" if first.age_seconds is None else f" since {seconds(first.age_seconds)}"
+    age = "" if first.age_seconds is None else f" since {duration(first.age_seconds)}"
     and_more = f", and {num_others} more" if num_others > 0 else ""
     return f"{first.op} #{first.sequence} of {first.group}{age}{and_more}"
