@@ -1,0 +1,1 @@
+"""Checks and generators of the repository: `make check` runs the checks, `make generate` writes pages and tables."""

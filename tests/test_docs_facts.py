@@ -39,7 +39,7 @@ from zmon.probe import device_time
 from zmon.probe.autoload.sitecustomize import OLDEST_TORCH
 from zmon.probe.hooks import flops
 from zmon.schema import limits, names, steps
-from zmon.schema.act import JOB_SECONDS, ActRequest
+from zmon.schema.act import ACT_INTERVAL_SECONDS, ActRequest
 from zmon.schema.api import endpoints
 from zmon.schema.api.endpoint import MAX_ANSWER_BYTES
 from zmon.stack import StackConfig
@@ -197,13 +197,14 @@ NUMBERS = {
         f"what happened in the {SPANS[score.SCORE_SECONDS]} after it",
         f"{guards.NEEDED_RIGHT} right and no wrong intents of the cause",
         f"host was set less than {SPANS[guards.CLOCK_SECONDS]} ago.",
-        f"zmon acted on the job less than {SPANS[JOB_SECONDS]} ago.",
+        f"zmon acted on the job less than {SPANS[ACT_INTERVAL_SECONDS]} ago.",
         f"more than {guards.MAX_CULPRITS} ranks, or more than half of the job, are at fault",
         f"for at most {WORDS[hub_acts.CAPSULE_SECONDS]} seconds",
         f"ask within {SPANS[guards.STORM_SECONDS]} for acts in {WORDS[guards.STORM_JOBS]} jobs or on "
         f"{WORDS[guards.STORM_HOSTS]} hosts",
         f"decided again {SPANS[hub_acts.AGAIN_SECONDS]} later",
-        f"one act on a job in {SPANS[JOB_SECONDS]}, and at most {WORDS[agent_acts.MAX_ACTS_OF_HOST]} acts on its host "
+        f"one act on a job in {SPANS[ACT_INTERVAL_SECONDS]}, "
+        f"and at most {WORDS[agent_acts.MAX_ACTS_OF_HOST]} acts on its host "
         f"in {SPANS[agent_acts.HOST_SECONDS]}. A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one trips",
         f"launched again within {SPANS[score.RELAUNCH_SECONDS]} minutes of the act, and makes steps again within "
         f"{SPANS[score.INIT_SECONDS]} of it",
@@ -212,7 +213,7 @@ NUMBERS = {
         f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
         f"{agent_acts._MAX_GRACE_SECONDS:.0f} s)",
         f"{WORDS[processes._LOOKS]} times within {(processes._LOOKS - 1) * processes._LOOK_SECONDS:.2f} s",
-        f"One act for a job in {SPANS[JOB_SECONDS]} ",
+        f"One act for a job in {SPANS[ACT_INTERVAL_SECONDS]} ",
         f"and {WORDS[agent_acts.MAX_ACTS_OF_HOST]} ranks or launchers of the host in {SPANS[agent_acts.HOST_SECONDS]}. "
         f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one",
         f"At {ledger.ROTATE_BYTES >> 20} MiB a new file begins with the last {ledger._MAX_ACTS:,} acts",

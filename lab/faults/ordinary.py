@@ -1,4 +1,4 @@
-"""Cause ordinary events about which zmon must not page: a job ends, shares its host, or starts beside old boxes."""
+"""Cause ordinary events about which zmon must not page: a suspended host, a debugger, a second job, an old box."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def nothing(scene: Scene) -> Injection:
 
 
 def finishes(scene: Scene) -> Injection:
-    """Wait until the job has trained to its end."""
+    """Wait until the job has trained to its end. Raises ZmonError."""
     if not wait_until(lambda: scene.job.exit_code() is not None, END_SECONDS):
         raise ZmonError("the job does not end", "it makes no progress", f"see {scene.job.folder}/log")
     if code := scene.job.exit_code():
-        cause = "torch 2.13 sometimes aborts a rank at its very end"
+        cause = "a rank failed; torch 2.13 sometimes aborts one at its very end"
         raise ZmonError(f"the job ended with exit code {code}", cause, f"see {scene.job.folder}/log")
     return Injection(time.time())
 
@@ -72,7 +72,7 @@ def contention(scene: Scene) -> Injection:
 
 
 def suspended(scene: Scene) -> Injection:
-    """Stop everything on the host for some seconds, twice, as if a virtual machine were moved: only clocks go on."""
+    """Stop zmon and the job for some seconds, twice, as when a virtual machine is moved: only clocks go on."""
     onset = time.time()
     for _ in range(2):
         roots = [scene.stage.supervisor(), *map(psutil.Process, scene.job.launchers)]
@@ -112,21 +112,21 @@ def debugger(scene: Scene) -> Injection:
 
 
 def second_job(scene: Scene) -> Injection:
-    """Start another job on the same host, let it train, and end it as its owner would."""
+    """Start another job on the same host, let it train, and end it as its owner would. Raises ZmonError."""
     spec = dataclasses.replace(scene.job.spec, job_id=f"{scene.job.spec.job_id}-2", ranks=2)
     other = scene.stage.start(spec)
     try:
         onset = time.time()
         _await_steps(other.folder, "the second job")
         other.signal(signal.SIGTERM)
-        wait_until(lambda: other.exit_code() is not None, CANCEL_SECONDS)
+        wait_until(lambda: other.exit_code() is not None, CANCEL_SECONDS)  # if it does not end, `end` kills it
     finally:
         other.end()
     return Injection(onset)
 
 
 def left_box(scene: Scene) -> Injection:
-    """Kill another job, and move its boxes into the agent's box directory once they are old."""
+    """Kill another job, and move its boxes into the agent's box directory once they are old. Raises ZmonError."""
     folder = scene.job.folder / "elsewhere"
     folder.mkdir()
     spec = dataclasses.replace(scene.job.spec, job_id=f"{scene.job.spec.job_id}-left", kind="ddp", ranks=2)
@@ -146,11 +146,13 @@ def left_box(scene: Scene) -> Injection:
 def _await_steps(folder: Path, job: str) -> None:
     """Wait until a job has trained for some steps. Raises ZmonError."""
     if not wait_until(lambda: steps_done(folder) > TRAINED_STEPS, END_SECONDS):
-        raise ZmonError(f"{job} does not train", "the machine is too small", f"see {folder}/log")
+        raise ZmonError(
+            f"{job} does not train", f"it took no {TRAINED_STEPS} steps in {END_SECONDS:g} s", f"see {folder}/log"
+        )
 
 
 def fewer_ranks(scene: Scene) -> Injection:
-    """End one of the launchers as its owner would; the job goes on with the ranks of the other."""
+    """End one of the launchers as its owner would; the job goes on with the ranks of the other. Raises ZmonError."""
     steps_before = steps_done(scene.job.folder)
     onset = time.time()
     scene.job.signal(signal.SIGTERM, -1)

@@ -1,5 +1,7 @@
 """Tests of the checks of the delivery of pages. A fault that stops pages makes a check inert."""
 
+from types import MappingProxyType
+
 import aiohttp
 import pytest
 
@@ -14,6 +16,7 @@ alertmanager_notifications_total{integration="webhook"} 3
 alertmanager_notifications_failed_total{integration="webhook",reason="other"} 2
 alertmanager_notifications_failed_total{integration="webhook",reason="serverError"} 1
 """
+UP_SECONDS = 3600.0  # Prometheus has run for an hour
 ALERT = {"labels": {"alertname": "ZmonWatchdog", "cluster": "east"}}
 ANSWERS = {
     "/api/v2/status": {"config": {"original": "route: {receiver: pager}\nreceivers: [{name: pager}]"}},
@@ -23,10 +26,9 @@ ANSWERS = {
 }
 
 
-async def read_alertmanager(**changes):
-    """Return what doctor reads from an Alertmanager with these answers."""
-    answers = ANSWERS | {path.replace("_", "/"): answer for path, answer in changes.items()}
-    async with serving(answers) as url, aiohttp.ClientSession() as session:
+async def read_alertmanager(changes=MappingProxyType({})):
+    """Return what doctor reads from an Alertmanager with these changes of its answers, by path."""
+    async with serving(ANSWERS | changes) as url, aiohttp.ClientSession() as session:
         return await ask(session, url)
 
 
@@ -35,28 +37,21 @@ def routes(**changes):
     return ROUTES | {"receivers": [{"name": "pager", **changes}, *ROUTES["receivers"][1:]]}
 
 
-def test_armed_page_names_its_receiver():
-    results = checks(alertmanager(), ["dlrm"], 3600.0)
-    assert inert(results) == {}
-    assert "page ZmonStall" in [check.name for check in results]
-    assert any("ends in receiver pager (pagerduty)" in check.result for check in results)
-
-
 def with_route(route):
     """Return the healthy routes after another one."""
     return ROUTES | {"route": ROUTES["route"] | {"routes": [route, *ROUTES["route"]["routes"]]}}
 
 
 MATCHER = {"name": "job_id", "value": "other", "isRegex": False, "isEqual": True}
-ODD = {"receiver": "pager", "matchers": ['severity=~"(?P<x>["']}
-EAST = {"receiver": "nobody", "match": {"cluster": "east"}}  # a label that Prometheus adds
+BAD_MATCHER = {"receiver": "pager", "matchers": ['severity=~"(?P<x>["']}
+BY_CLUSTER = {"receiver": "nobody", "match": {"cluster": "east"}}  # a label that Prometheus adds
 FAULTS = {  # changes of a healthy Alertmanager, the check that is inert, and a part of its result
     "receiver without integration": (
         {"config": routes(webhook_configs=[])}, "page ZmonStall",
         "of job dlrm in receiver pager, which notifies nobody, so pages go nowhere",
     ),
-    "route of a label of Prometheus": ({"config": with_route(EAST)}, "page ZmonStall", "nobody"),
-    "matcher that cannot be evaluated": ({"config": with_route(ODD)}, "page ZmonStall", "cannot evaluate a matcher"),
+    "route of a label of Prometheus": ({"config": with_route(BY_CLUSTER)}, "page ZmonStall", "nobody"),
+    "matcher that cannot be evaluated": ({"config": with_route(BAD_MATCHER)}, "page ZmonStall", "cannot evaluate"),
     "no watchdog alert": ({"watchdog": None}, "Alertmanager", "does not reach it"),
     "all notifications failed": (
         {"sent": {"webhook": 3.0}, "failed": {"webhook": 3.0}}, "delivery by webhook", "all 3 notifications"
@@ -68,25 +63,32 @@ QUIET = {
 }
 
 
+def test_armed_page_names_its_receiver():
+    results = checks(alertmanager(), ["dlrm"], UP_SECONDS)
+    assert inert(results) == {}
+    assert "page ZmonStall" in [check.name for check in results]
+    assert any("ends in receiver pager (pagerduty)" in check.result for check in results)
+
+
 @pytest.mark.parametrize(("changes", "name", "part"), FAULTS.values(), ids=FAULTS)
-def test_fault_of_the_delivery_is_inert(changes, name, part):
-    assert part in inert(checks(alertmanager(**changes), ["dlrm"], 3600.0))[name]
+def test_fault_of_delivery_makes_its_check_inert(changes, name, part):
+    assert part in inert(checks(alertmanager(**changes), ["dlrm"], UP_SECONDS))[name]
 
 
 @pytest.mark.parametrize("changes", QUIET.values(), ids=QUIET)
-def test_delivery_is_not_inert(changes):
-    assert inert(checks(alertmanager(**changes), ["dlrm"], 3600.0)) == {}
+def test_partial_failures_and_other_silences_leave_all_checks_armed(changes):
+    assert inert(checks(alertmanager(**changes), ["dlrm"], UP_SECONDS)) == {}
 
 
 def test_mute_interval_of_a_route_is_named():
     muted = with_route({"receiver": "pager", "matchers": ['severity="critical"'], "mute_time_intervals": ["weekend"]})
-    assert any("not always: weekend" in check.result for check in checks(alertmanager(config=muted), [], 3600.0))
+    assert any("not always: weekend" in check.result for check in checks(alertmanager(config=muted), [], UP_SECONDS))
 
 
 def test_route_of_a_job_without_receiver_is_inert():
     config = with_route({"receiver": "nobody", "match_re": {"job_id": "test-.*"}})
-    assert inert(checks(alertmanager(config=config), ["dlrm"], 3600.0)) == {}
-    results = inert(checks(alertmanager(config=config), ["dlrm", "test-1"], 3600.0))
+    assert inert(checks(alertmanager(config=config), ["dlrm"], UP_SECONDS)) == {}
+    results = inert(checks(alertmanager(config=config), ["dlrm", "test-1"], UP_SECONDS))
     assert "of job test-1" in results["page ZmonStall"]
     assert "page ZmonAgentsAbsent" not in results
 
@@ -95,7 +97,7 @@ def test_page_about_no_job_is_not_that_of_a_job():
     """It has no label job_id, so a route for jobs does not take it."""
     config = with_route({"receiver": "pager", "match_re": {"job_id": ".+"}})
     config["route"]["routes"][2:] = [{"receiver": "nobody", "match": {"severity": "critical"}}]
-    results = inert(checks(alertmanager(config=config), ["dlrm"], 3600.0))
+    results = inert(checks(alertmanager(config=config), ["dlrm"], UP_SECONDS))
     assert "page ZmonAgentsAbsent" in results
     assert "page ZmonStall" not in results
 
@@ -105,7 +107,7 @@ def test_silence_over_every_page_is_inert():
         "id": "77", "endsAt": "2026-12-01T00:00:00Z", "comment": "maintenance",
         "matchers": [{"name": "severity", "value": "critical", "isRegex": False, "isEqual": True}],
     }  # fmt: skip
-    results = checks(alertmanager(silences=(silence,)), ["dlrm"], 3600.0)
+    results = checks(alertmanager(silences=(silence,)), ["dlrm"], UP_SECONDS)
     assert "silenced until 2026-12-01T00:00:00Z: maintenance" in inert(results)["page ZmonStall"]
     assert any("Expire silence 77" in check.next_step for check in results)
 
@@ -122,25 +124,25 @@ async def test_answers_of_alertmanager_are_read():
     assert state.watchdog == ALERT["labels"]
     assert [silence["id"] for silence in state.silences] == ["2"]
     assert (state.sent, state.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
-    assert (await read_alertmanager(_metrics=403)).failed == {}
+    assert (await read_alertmanager({"/metrics": 403})).failed == {}
 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
     [
-        ({"_api_v2_status": 500}, "answered 500"),
-        ({"_api_v2_status": 401}, "answered 401"),
-        ({"_api_v2_status": {}}, "does not answer like Alertmanager"),
-        ({"_api_v2_silences": {"odd": 1}}, "does not answer like Alertmanager"),
-        ({"_api_v2_alerts": "no JSON"}, "cannot understand"),
+        ({"/api/v2/status": 500}, "answered 500"),
+        ({"/api/v2/status": 401}, "answered 401"),
+        ({"/api/v2/status": {}}, "does not answer like Alertmanager"),
+        ({"/api/v2/silences": {"odd": 1}}, "does not answer like Alertmanager"),
+        ({"/api/v2/alerts": "no JSON"}, "cannot understand"),
     ],
 )
 async def test_unexpected_answer_is_inert(changes, reason):
-    check = await read_alertmanager(**changes)
+    check = await read_alertmanager(changes)
     assert isinstance(check, Check)
     assert check.armed is False
     assert reason in check.result
-    assert "--http-config" not in check.result
+    assert "--http-config" not in check.result  # it has no section for Alertmanager
 
 
 def test_password_goes_to_its_alertmanager_only(tmp_path):

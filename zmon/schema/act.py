@@ -30,15 +30,15 @@ RESULTS = (OBSERVED, REFUSED, UNANSWERED, ACTED)
 STEPS_AGAIN = "steps_again"  # the job finishes steps again
 ENDED = "ended"  # the job has ended, as it should
 DID_NOT_HELP = "did_not_help"  # neither happened within the lease
-UNSEEN = "unknown"  # no agent reported the job any more
-OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP, UNSEEN)
+OUTCOME_UNKNOWN = "unknown"  # no agent reported the job any more
+OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP, OUTCOME_UNKNOWN)
 # The scores of an intent that was only observed.
 RIGHT = "right"  # somebody killed the rank or the launch without progress in between
 WRONG = "wrong"  # the job went on by itself
 UNCLEAR = "unclear"  # neither, or it is not known
 SCORES = (RIGHT, WRONG, UNCLEAR)
 # Hub and agent allow one act on a job within this time: a second one would meet the job that the first one restarts.
-JOB_SECONDS = 600.0
+ACT_INTERVAL_SECONDS = 600.0
 
 
 class ActRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,25 +60,26 @@ class ActAnswer(msgspec.Struct, frozen=True, kw_only=True):
     reason: str  # what was done to which process, or why nothing was, in one line
     host: str
     time: Seconds  # by the clock of that host
-    repeated: bool = False  # the answer to an earlier request about the same rank, or the same launcher
+    # True: nothing new was done. This is the answer to an earlier request about the same rank or launcher.
+    repeated: bool = False
     schema: int = SCHEMA
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule of the site asks for an act about a finding, and what became of it."""
+    """The request of a rule for an act about a finding, and what became of the request."""
 
     id: str
     rule: str  # its name in the policy
     act: str
-    mode: str
-    time: float
+    mode: str  # one of MODES
+    time: float  # when the rule asked
     # Of the finding, and of its job
     finding: str  # its id
     job_id: str
     launch_id: str
     attempt: int
     cause: str
-    proof: str
+    proof: str  # what proves the finding
     severity: str
     confidence: float
     ranks: tuple[int, ...]
@@ -97,7 +98,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def who(self) -> str:
-        """The ranks at fault, else the hosts."""
+        """The ranks at fault in words, or the hosts if no rank is at fault."""
         noun = "rank" if len(self.ranks) == 1 else "ranks"
         return f"{noun} {listed([str(rank) for rank in self.ranks])}" if self.ranks else listed(self.hosts, 4)
 

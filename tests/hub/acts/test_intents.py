@@ -113,7 +113,7 @@ async def test_other_rule_acts_ten_minutes_after_an_act(start_job, policy, monke
     assert refused["reasons"][0].endswith(" s ago: one act in 10 minutes, then it is decided again")
     await client.passes(5)
     assert [request["act"] for request in agent.acts] == ["kill_culprit"]
-    monkeypatch.setattr("zmon.hub.acts.guards.JOB_SECONDS", 0.5)
+    monkeypatch.setattr("zmon.hub.acts.guards.ACT_INTERVAL_SECONDS", 0.5)
     monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.5)
     acted = await poll(lambda: intents(client), until=lambda known: known[0]["result"] == "acted")
     assert [(each["rule"], each["result"]) for each in acted] == [("end", "acted"), ("frozen", "acted")]

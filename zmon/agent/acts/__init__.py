@@ -30,7 +30,16 @@ from zmon.agent.acts.termination import Termination
 from zmon.agent.sources.boxes import Boxes
 from zmon.errors import Unreachable, UsageError
 from zmon.format import plain
-from zmon.schema.act import ACTED, AGENT_ACTS, JOB_SECONDS, KILL_CULPRIT, REFUSED, STOP_RESTARTS, ActAnswer, ActRequest
+from zmon.schema.act import (
+    ACT_INTERVAL_SECONDS,
+    ACTED,
+    AGENT_ACTS,
+    KILL_CULPRIT,
+    REFUSED,
+    STOP_RESTARTS,
+    ActAnswer,
+    ActRequest,
+)
 from zmon.schema.api.endpoint import Role
 from zmon.web.asker import Asker
 from zmon.web.responses import Refusal
@@ -166,9 +175,9 @@ class Acts:
 
     def _check_limits(self, ledger: ActLedger, job: str, intent: str) -> None:
         """Raise Refused beyond a limit. One intent may be about several ranks of a job."""
-        recent = (act.announced for act in ledger.within(JOB_SECONDS))
+        recent = (act.announced for act in ledger.within(ACT_INTERVAL_SECONDS))
         if any(announced.job == job and announced.intent != intent for announced in recent):
-            raise Refused(f"{job} had an act already: one in {JOB_SECONDS / 60:g} minutes")
+            raise Refused(f"{job} had an act already: one in {ACT_INTERVAL_SECONDS / 60:g} minutes")
         if (num_acts := len(ledger.within(HOST_SECONDS))) >= MAX_ACTS_OF_HOST:
             self._stop(
                 f"{num_acts} acts on {self._host} within an hour, and one more was asked for: a person must look"

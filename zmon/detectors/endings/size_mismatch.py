@@ -59,14 +59,16 @@ def mismatch_finding(end: JobEnd) -> Finding | None:
 
 def unreported_mismatch(end: JobEnd) -> Finding | None:
     """Return a finding about ranks that gloo aborted while a rank that no agent reports may be at fault."""
-    aborted = [r for r in end.ended if _is_aborted(r) and r.in_flight]
-    if suspects := [r for r in end.snapshot.unwatched if _is_behind(r, aborted)]:
+    aborted = [r for r in end.ended if _died_of_abort(r) and r.in_flight]
+    suspects = [r for r in end.snapshot.unwatched if _is_behind(r, aborted)]
+    if suspects:
         who, where = ranks_on(suspects), f"on {suspects[0].host}, and start the agent there again"
-    elif end.snapshot.missing and (aborted := _ended_alike(end.ended)):
+    else:
+        aborted = _ended_alike(end.ended)
+        if not (aborted and end.snapshot.missing):
+            return None
         who = ranks_text(end.snapshot.missing, end.snapshot.num_missing)
         where = f"of {who}, and start an agent on that host"
-    else:
-        return None
     return end.finding(
         cause="unknown",
         summary=f"{ranks_on(aborted)} aborted in a collective at step {aborted[0].step}, and {who} may have entered it "
@@ -78,12 +80,22 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
     )
 
 
-def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks that may have been aborted, if they are several: few other faults end several in a collective.
+def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
+    """Return True if gloo may have aborted a rank because of a rank whose report is from before the abort.
 
-    The end of a whole job does so too, but then the launcher of the ranks ends with them.
+    The report of a living rank on another host may not show yet that it entered the collective with another size.
     """
-    alike = [r for r in ended if _may_be_aborted(r) or (_is_aborted(r) and r.in_flight)]
+    aborted = [r for r in ended if not r.alive and (_died_of_abort(r) or _ended_without_trace(r))]
+    gone = {r.rank for r in ended}
+    return any(_is_behind(r, aborted) for r in ranks if r.rank not in gone)
+
+
+def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that may have been aborted, if there are at least two and the launcher of one of them lives.
+
+    One rank alone may have died of anything. If all launchers ended, somebody ended the job.
+    """
+    alike = [r for r in ended if _ended_without_trace(r) or (_died_of_abort(r) and r.in_flight)]
     return alike if len(alike) > 1 and any(launcher_lead(r) is None for r in alike) else []
 
 
@@ -103,19 +115,9 @@ def _fatal_mismatch(
             for r, collective in _entered_at_positions_of(fatal, ranks)
         )
         return _proven_mismatch(ranks) or first_mismatch(with_all_sizes)
-    if any(map(_is_aborted, ended)) and (proven := _proven_mismatch(ranks)):
+    if any(map(_died_of_abort, ended)) and (proven := _proven_mismatch(ranks)):
         return proven
-    return _probable_mismatch(ranks, [r for r in ended if r.entered and _may_be_aborted(r)], even)
-
-
-def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
-    """Return True if gloo may have aborted a rank because of a rank whose report is from before the abort.
-
-    The report of a living rank on another host may not show yet that it entered the collective with another size.
-    """
-    aborted = [r for r in ended if not r.alive and (_is_aborted(r) or _may_be_aborted(r))]
-    gone = {r.rank for r in ended}
-    return any(_is_behind(r, aborted) for r in ranks if r.rank not in gone)
+    return _probable_mismatch(ranks, [r for r in ended if r.entered and _ended_without_trace(r)], even)
 
 
 def _is_behind(state: RankState, aborted: Sequence[RankState]) -> bool:
@@ -136,8 +138,9 @@ def _probable_mismatch(
 ) -> Mismatch | None:
     """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
 
-    Sizes that may differ prove nothing, but no fault kills several ranks in one all-to-all, so nobody is named. Whoever
-    ends a whole job does kill them there, together with their launcher.
+    The sizes of an all-to-all may differ, so they cannot show which rank is wrong: such a mismatch names nobody. They
+    count only if several ranks ended in it and a launcher lives: no other fault does that. If every launcher ended too,
+    somebody ended the whole job.
     """
     entered = _entered_at_positions_of([r.entered[0] for r in wordless], ranks)
     proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in entered)
@@ -172,15 +175,18 @@ def _died_of_mismatch(state: RankState) -> bool:
     words = state.last_words
     if words is not None and words.kind == "exception":
         return _MISMATCH_ERROR.search(words.message) is not None
-    return _is_aborted(state) and state.in_flight is not None
+    return _died_of_abort(state) and state.in_flight is not None
 
 
-def _is_aborted(state: RankState) -> bool:
-    """Return True if gloo may have aborted the rank; an asynchronous collective fails while the rank computes."""
+def _died_of_abort(state: RankState) -> bool:
+    """Return True if SIGABRT ended a rank on CPUs without last words, as an abort by gloo does.
+
+    The rank need not be in a collective: an asynchronous one fails while the rank computes.
+    """
     return state.device == "cpu" and state.last_words is None and state.exit_status == "signal SIGABRT"
 
 
-def _may_be_aborted(state: RankState) -> bool:
-    """Return True if the rank ended in a collective without last words, and nothing shows how."""
+def _ended_without_trace(state: RankState) -> bool:
+    """Return True if a rank on CPUs ended in a collective, without last words and without an exit status."""
     is_unknown = not state.alive and state.last_words is None and state.exit_status is None
     return is_unknown and state.in_flight is not None and state.device == "cpu"

@@ -27,11 +27,11 @@ from zmon.hub.agent_link import AgentLink, links_of
 from zmon.hub.json_lines import JsonLines
 from zmon.hub.write_errors import WriteErrors
 from zmon.schema.act import (
+    ACT_INTERVAL_SECONDS,
     ACTED,
     CAPTURE,
     DID_NOT_HELP,
     ENFORCE,
-    JOB_SECONDS,
     KILL_CULPRIT,
     OBSERVE,
     REFUSED,
@@ -52,7 +52,7 @@ log = logging.getLogger("zmon.acts")
 
 FILE = "intents.jsonl"  # name of the file in the data directory
 # A refused intent is decided again after this time if its finding still asks: by then another act on the job is over.
-AGAIN_SECONDS = JOB_SECONDS
+AGAIN_SECONDS = ACT_INTERVAL_SECONDS
 CAPSULE_SECONDS = 3.0  # an act does not wait longer for the capsule of its finding
 ASK_SECONDS = 5.0
 MAX_INTENTS = 5_000  # 5 MB; the oldest ones are forgotten

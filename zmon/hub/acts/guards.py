@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from zmon.act_stops import ALL
 from zmon.format import counted
 from zmon.hub.acts.score import Score
-from zmon.schema.act import ACTED, CAPTURE, ENFORCE, JOB_SECONDS, KILL_CULPRIT, UNANSWERED, Intent
+from zmon.schema.act import ACT_INTERVAL_SECONDS, ACTED, CAPTURE, ENFORCE, KILL_CULPRIT, UNANSWERED, Intent
 from zmon.schema.job_snapshot import Snapshot
 
 STORM_SECONDS = 60.0
@@ -81,8 +81,8 @@ def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
         yield f"{counted(num_unwatched, 'rank')} of {snapshot.world_size} are not watched"
     for earlier in site.intents:
         seconds = intent.time - earlier.time
-        if earlier.job_id == intent.job_id and earlier.result in (ACTED, UNANSWERED) and seconds < JOB_SECONDS:
-            limit = f"one act in {JOB_SECONDS / 60:g} minutes, then it is decided again"
+        if earlier.job_id == intent.job_id and earlier.result in (ACTED, UNANSWERED) and seconds < ACT_INTERVAL_SECONDS:
+            limit = f"one act in {ACT_INTERVAL_SECONDS / 60:g} minutes, then it is decided again"
             yield f"{earlier.rule} acted on this job {seconds:.0f} s ago: {limit}"
             break
     if intent.act == KILL_CULPRIT:

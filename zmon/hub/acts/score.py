@@ -16,12 +16,12 @@ from zmon.schema.act import (
     DID_NOT_HELP,
     ENDED,
     KILL_CULPRIT,
+    OUTCOME_UNKNOWN,
     RIGHT,
     STEPS_AGAIN,
     STOP_RESTARTS,
     UNANSWERED,
     UNCLEAR,
-    UNSEEN,
     WRONG,
     Intent,
 )
@@ -88,7 +88,7 @@ def _outcome(intent: Intent, snapshot: Snapshot | None, now: float) -> str:
     """Return the outcome of an act, or "" while it is open."""
     seconds = now - intent.time
     if snapshot is None:
-        return UNSEEN if seconds >= INIT_SECONDS else ""
+        return OUTCOME_UNKNOWN if seconds >= INIT_SECONDS else ""
     if intent.act == KILL_CULPRIT:
         return _outcome_of_kill(intent, snapshot, seconds)
     if seconds < RELAUNCH_SECONDS:
