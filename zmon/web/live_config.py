@@ -15,7 +15,7 @@ log = logging.getLogger("zmon.config")
 
 
 class LiveConfig:
-    """The content of the file when it was last valid."""
+    """The last valid content of the file and of the files that it names."""
 
     def __init__(self, path: Path) -> None:
         """Read the file and all files that it names. Raises UsageError."""

@@ -32,7 +32,7 @@ def _compare(capture: Capture, without_zmon: Capture) -> Result:
     if without_zmon.error:
         return Result(subject, NOT_CHECKED, note=f"it fails without zmon too: {without_zmon.error}")
     if capture.error or capture.largest_difference is None:
-        return Result(subject, FAILED, note=capture.error)
+        return Result(subject, FAILED, note=capture.error or "it has no result")
     holds = capture.largest_difference <= LARGEST_DIFFERENCE
     compared_with = f"parameters without a graph; limit {LARGEST_DIFFERENCE:g}"
     return Result(subject, outcome_of(holds), capture.largest_difference, compared_with=compared_with)
