@@ -24,7 +24,7 @@ def start_hub(opened, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def start_job(start_hub):
+def start_agent_and_hub(start_hub):
     """Return a coroutine function that starts one agent with these ranks and a hub that asks it, and returns both."""
 
     async def start(*ranks, **config):

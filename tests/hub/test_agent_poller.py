@@ -19,8 +19,8 @@ async def test_findings_are_the_same_from_packed_reports_and_from_json(start_hub
     assert await wait_for_finding(await start_hub(agent)) == [("rank_frozen", [2])]
 
 
-async def test_hub_says_which_version_of_resting_rows_it_has(start_job):
-    agent, hub_client = await start_job(*healthy())
+async def test_hub_says_which_version_of_resting_rows_it_has(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(3)
     first, *later = [path for path in agent.requests if "snapshot" in path]
     assert "known=" not in first

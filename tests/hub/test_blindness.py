@@ -8,8 +8,8 @@ from tests.build import JOB, rank_state, waiting
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over, poll, stopped, two_agents
 
 
-async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_job):
-    agent, hub_client = await start_job(*healthy())
+async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes()
     agent.down = True
 
@@ -31,8 +31,8 @@ async def test_blind_hub_is_unhealthy_without_a_heartbeat(start_job):
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_blind_hub_resolves_nothing(start_job):
-    agent, hub_client = await start_job(*frozen())
+async def test_blind_hub_resolves_nothing(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*frozen())
     (finding,) = await poll(hub_client.findings)
     agent.down = True
     await asyncio.sleep(0.8)

@@ -30,8 +30,8 @@ RECOVERED = [rank_state(rank, step=900, steps=900, step_seconds_total=18.0) for 
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_job):
-    agent, hub_client = await start_job(*FAILED)
+async def test_job_that_a_fault_ended_stays_after_its_boxes_are_pruned(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*FAILED)
     end = await poll(lambda: ended(hub_client))
     assert (end["cause"], end["ranks"], end["hosts"]) == ("rank_exited", [2], ["node-a"])
     assert "ValueError: bad batch 17" in end["summary"]
@@ -62,8 +62,8 @@ async def test_restarted_hub_shows_an_end_from_before_the_first_start(tmp_path):
     [[finished(rank) for rank in range(4)], [terminated(rank, 9.0) for rank in range(4)]],
     ids=["clean end", "cancelled"],
 )
-async def test_hub_records_no_end_without_a_fault(start_job, ranks):
-    agent, hub_client = await start_job(*ranks)
+async def test_hub_records_no_end_without_a_fault(start_agent_and_hub, ranks):
+    agent, hub_client = await start_agent_and_hub(*ranks)
     await hub_client.passes(5)
     assert await ended(hub_client) is None
     agent.ranks = ()
@@ -71,9 +71,9 @@ async def test_hub_records_no_end_without_a_fault(start_job, ranks):
     assert await hub_client.jobs() == []
 
 
-async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_job):
+async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_agent_and_hub):
     """The hub sees the ranks of the second launch before the end of the first one has settled."""
-    agent, hub_client = await start_job(*another(0, healthy()))
+    agent, hub_client = await start_agent_and_hub(*another(0, healthy()))
     await hub_client.passes()
     agent.ranks = [*another(0, FAILED), *another(1, STARTING)]
     await hub_client.passes(5)
@@ -81,8 +81,8 @@ async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(
     assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
 
 
-async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_job, tmp_path):
-    agent, hub_client = await start_job(*FAILED)
+async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_agent_and_hub, tmp_path):
+    agent, hub_client = await start_agent_and_hub(*FAILED)
     assert await poll(lambda: ended(hub_client))
     agent.ranks = [*FAILED, *another(1, RECOVERED)]
     await hub_client.passes()

@@ -31,8 +31,8 @@ async def ends(hub_client, query=""):
 
 
 @pytest.mark.parametrize(("ranks", "outcome"), [(FINISHED, "done"), (CANCELLED, "cancelled"), (FAILED, "failed")])
-async def test_each_launch_that_ends_is_recorded_once(start_job, ranks, outcome):
-    agent, hub_client = await start_job(*launch(healthy()))
+async def test_each_launch_that_ends_is_recorded_once(start_agent_and_hub, ranks, outcome):
+    agent, hub_client = await start_agent_and_hub(*launch(healthy()))
     await hub_client.passes()
     assert await ends(hub_client) == []
     agent.ranks = launch(ranks)
@@ -63,8 +63,8 @@ async def test_end_while_the_hub_was_down_is_marked_late(start_hub):
     assert msgspec.convert(end, EndedLaunch).is_late
 
 
-async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_job):
-    agent, hub_client = await start_job(*launch(FAILED, max_restarts=3))
+async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*launch(FAILED, max_restarts=3))
     assert await poll(lambda: ends(hub_client))
     resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
     agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
@@ -81,9 +81,9 @@ async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_job):
     assert first["restart"] == {**end["restart"], "first_step": newest["first_step"]}
 
 
-async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_job):
+async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_agent_and_hub):
     """The hub reports the fault of the first one, and sees the second one before the end of the first has settled."""
-    agent, hub_client = await start_job(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
+    agent, hub_client = await start_agent_and_hub(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
     (finding,) = await poll(hub_client.findings)
     assert await ends(hub_client) == []
     agent.ranks = [*launch(FAILED), *launch(healthy(), 1, 2.0)]

@@ -53,8 +53,8 @@ async def test_hub_uses_the_thresholds_of_its_site(start_hub):
     assert await hub_client.findings("") == []
 
 
-async def test_suspicion_wakes_the_hub_at_once(start_job):
-    agent, hub_client = await start_job(*healthy(), interval_seconds=30.0)
+async def test_suspicion_wakes_the_hub_at_once(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy(), interval_seconds=30.0)
     assert await poll(hub_client.heartbeat)
     await asyncio.sleep(0.2)
     agent.ranks = frozen()
@@ -86,8 +86,8 @@ async def test_number_of_passes_is_limited_during_a_lasting_suspicion(start_hub)
 
 @pytest.mark.usefixtures("resolves_soon")
 @pytest.mark.parametrize("later_ranks", [healthy(), ()], ids=["its rank goes on", "the boxes of its job are pruned"])
-async def test_finding_resolves_when(start_job, later_ranks):
-    agent, hub_client = await start_job(*frozen())
+async def test_finding_resolves_when(start_agent_and_hub, later_ranks):
+    agent, hub_client = await start_agent_and_hub(*frozen())
     (finding,) = await poll(hub_client.findings)
     agent.ranks = later_ranks
     assert await poll(hub_client.no_findings)

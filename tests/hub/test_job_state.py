@@ -18,8 +18,8 @@ from zmon.schema.plan import Plan
 COUNT = f"{STEP_HISTOGRAM}_count"
 
 
-async def test_time_of_each_step_is_in_the_account_once(start_job):
-    agent, hub_client = await start_job(*healthy())
+async def test_time_of_each_step_is_in_the_account_once(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(1)
     agent.records = step_records(1, 50)
     await hub_client.passes()
@@ -33,8 +33,8 @@ async def test_time_of_each_step_is_in_the_account_once(start_job):
     assert job["samples_per_second"] == pytest.approx(4 * 32 / 0.020)
 
 
-async def test_hub_asks_only_for_steps_since_its_start(start_job):
-    agent, hub_client = await start_job(*healthy())
+async def test_hub_asks_only_for_steps_since_its_start(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(4)
     queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
     queries = [query.partition("&known=")[0] for query in queries[:4]]
@@ -54,9 +54,9 @@ async def test_account_does_not_fall_while_the_host_of_rank_0_is_unwatched(start
     assert await hub_client.metric(COUNT) in ([50.0], [])
 
 
-async def test_finished_job_that_runs_again_has_a_new_account(start_job):
+async def test_finished_job_that_runs_again_has_a_new_account(start_agent_and_hub):
     done = [replace(rank, activity="done", between_seconds={"init": 5.0}, open_seconds=1.0) for rank in healthy()]
-    agent, hub_client = await start_job(*done)
+    agent, hub_client = await start_agent_and_hub(*done)
     await hub_client.passes()
     fields = {"attempt": 1, "start": 1.9e9, "between_seconds": {"init": 2.0}}
     again = [rank_state(rank, run_uid=f"again-{rank}", **fields) for rank in range(4)]
@@ -68,9 +68,9 @@ async def test_finished_job_that_runs_again_has_a_new_account(start_job):
     assert (job["time"]["init"], "restart" in job["time"]) == (2.0, False)
 
 
-async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_job):
+async def test_relaunch_on_fewer_ranks_ignores_the_old_boxes(start_agent_and_hub):
     """Both have the same job id and attempt, but the boxes of the first launch are not part of the second."""
-    agent, hub_client = await start_job(*healthy())
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(1)
     agent.records = step_records(1, 50)
     await hub_client.passes()
@@ -115,9 +115,9 @@ async def test_error_of_a_detector_is_cleared_after_a_success(start_hub, monkeyp
     assert await failed(hub_client) is None
 
 
-async def test_steps_are_requested_no_more_often_during_a_stall(start_job):
+async def test_steps_are_requested_no_more_often_during_a_stall(start_agent_and_hub):
     """More requests would split the same seconds into more records, and the stored steps would span too little."""
-    agent, hub_client = await start_job(*frozen(), interval_seconds=30.0)
+    agent, hub_client = await start_agent_and_hub(*frozen(), interval_seconds=30.0)
     await hub_client.passes(6)
     queries = [path for path in agent.requests if "snapshot" in path]
     assert len([path for path in queries if "since" in path]) < len(queries) / 2

@@ -25,8 +25,8 @@ async def test_ranks_that_ended_first_are_asked_once(start_hub):
     assert 2 in ranks
 
 
-async def test_no_line_is_known_while_the_launch_lives(start_job):
-    agent, hub_client = await start_job(*healthy())
+async def test_no_line_is_known_while_the_launch_lives(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(3)
     assert lines(hub_client) == ()
     assert agent.looks() == []
@@ -36,10 +36,10 @@ def test_ranks_that_finished_are_not_asked():
     assert _first_to_end(snapshot(*(finished(rank, 9.0) for rank in range(4)))) == []
 
 
-async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_job, monkeypatch):
+async def test_launches_that_are_still_reported_are_asked_once_however_many_they_are(start_agent_and_hub, monkeypatch):
     monkeypatch.setattr(last_output, "_MAX_LAUNCHES", 1)
     ranks = [replace(rank, job_id=f"job-{n}", run_uid=f"{n} {rank.rank}") for n in range(3) for rank in FAILED]
-    agent, hub_client = await start_job(*ranks)
+    agent, hub_client = await start_agent_and_hub(*ranks)
     assert await poll(lambda: len(agent.looks()) >= 6)  # two ranks of each launch
     await hub_client.passes(5)
     assert len(agent.looks()) == 6

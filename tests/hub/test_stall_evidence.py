@@ -38,14 +38,14 @@ async def test_stall_has_a_flight_table(start_hub):
     assert "flight" not in finding["evidence"]["stacks"]["2"]
 
 
-async def test_stack_is_requested_only_from_the_culprit(start_job):
-    agent, hub_client = await start_job(*frozen())
+async def test_stack_is_requested_only_from_the_culprit(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*frozen())
     assert list(await evidence_of(hub_client)) == ["0", "1", "2", "3"]
     assert sorted(agent.evidence_requests()) == ["0?stacks=0", "1?stacks=0", "2?stacks=1", "3?stacks=0"]
 
 
-async def test_evidence_is_gathered_again_when_the_diagnosis_changes(start_job):
-    agent, hub_client = await start_job(*all_waiting())
+async def test_evidence_is_gathered_again_when_the_diagnosis_changes(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*all_waiting())
     assert await evidence_of(hub_client)
     await hub_client.passes(5)
     assert len(agent.evidence_requests()) == 4
@@ -135,8 +135,8 @@ async def test_ranks_that_stand_still_are_asked_only_once(start_hub):
     assert hub_client.hub.snapshots[0].frames == {2: "read() at train.py:40"}
 
 
-async def test_ranks_that_go_on_within_the_step_are_not_asked_at_each_collective(start_job):
-    agent, hub_client = await start_job(*one_outside(2, 301))
+async def test_ranks_that_go_on_within_the_step_are_not_asked_at_each_collective(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*one_outside(2, 301))
     assert await evidence_of(hub_client)
     for sequence in range(302, 310):
         agent.ranks = one_outside(2, sequence, seconds=0.1)
@@ -172,10 +172,10 @@ async def test_finding_other_than_a_stall_gathers_no_flight_records(start_hub):
     assert node_a.evidence_requests() == []
 
 
-async def test_flight_records_are_gathered_before_the_leases_end(start_job):
+async def test_flight_records_are_gathered_before_the_leases_end(start_agent_and_hub):
     """On a GPU they are the best evidence: with them the first diagnosis has the rank that the others wait for."""
     late = {"step_seconds": 1.2, "state_seconds": 1.2, "device": "cuda:0"}
-    agent, hub_client = await start_job(*(rank_state(rank, **late) for rank in range(4)))
+    agent, hub_client = await start_agent_and_hub(*(rank_state(rank, **late) for rank in range(4)))
     assert sorted(await poll(lambda: flights(hub_client))) == [0, 1, 2, 3]
     await hub_client.passes(5)
     assert sorted(agent.evidence_requests()) == [f"{rank}?stacks=0" for rank in range(4)]
@@ -185,8 +185,10 @@ async def test_flight_records_are_gathered_before_the_leases_end(start_job):
     assert (finding["cause"], finding["ranks"]) == ("compute_hang", [2])
 
 
-async def test_flight_records_are_forgotten_when_a_rank_goes_on(start_job):
-    agent, hub_client = await start_job(*(rank_state(rank, step_seconds=1.2, state_seconds=1.2) for rank in range(4)))
+async def test_flight_records_are_forgotten_when_a_rank_goes_on(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(
+        *(rank_state(rank, step_seconds=1.2, state_seconds=1.2) for rank in range(4))
+    )
     assert await poll(lambda: flights(hub_client))
     agent.ranks = [rank_state(0), *agent.ranks[1:]]
     await hub_client.passes(4)
@@ -194,11 +196,11 @@ async def test_flight_records_are_forgotten_when_a_rank_goes_on(start_job):
     assert len(agent.evidence_requests()) == 4
 
 
-async def test_only_ranks_that_stand_out_are_asked_in_a_large_job(start_job):
+async def test_only_ranks_that_stand_out_are_asked_in_a_large_job(start_agent_and_hub):
     """The flight records of thousands that wait in one collective are all alike."""
     ranks = [waiting(rank, 8.0, world_size=40) for rank in range(40)]
     ranks[23] = rank_state(23, world_size=40, step_seconds=8.0, state_seconds=8.0, overdue_seconds=6.0)
-    agent, hub_client = await start_job(*ranks, max_flights=4)
+    agent, hub_client = await start_agent_and_hub(*ranks, max_flights=4)
     assert await poll(hub_client.findings)
     assert await poll(lambda: len(agent.evidence_requests()) >= 4)
     await hub_client.passes(3)

@@ -27,8 +27,8 @@ async def test_rank_that_waits_for_a_lock_is_reported_before_its_lease_ends(star
     assert set(agent.looks()) == {2, 0}  # rank 0 is one of those that wait for it
 
 
-async def test_rank_of_which_nothing_is_known_is_not_reported(start_job):
-    agent, hub_client = await start_job(*stall(11.0))
+async def test_rank_of_which_nothing_is_known_is_not_reported(start_agent_and_hub):
+    agent, hub_client = await start_agent_and_hub(*stall(11.0))
     assert await poll(lambda: len(agent.looks()) > 2)
     assert not await hub_client.findings()
 

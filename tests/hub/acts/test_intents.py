@@ -23,8 +23,8 @@ def on_two_hosts(ranks):
     return FakeAgent(first), FakeAgent(*(replace(rank, host="node-b") for rank in others), host="node-b")
 
 
-async def test_hub_without_a_policy_intends_nothing(start_job, tmp_path):
-    agent, client = await start_job(*frozen())
+async def test_hub_without_a_policy_intends_nothing(start_agent_and_hub, tmp_path):
+    agent, client = await start_agent_and_hub(*frozen())
     assert await poll(client.findings)
     await client.passes(10)
     assert await client.get("/api/v1/intents") == {
@@ -34,8 +34,8 @@ async def test_hub_without_a_policy_intends_nothing(start_job, tmp_path):
     assert not (tmp_path / FILE).exists()
 
 
-async def test_rule_that_observes_only_writes_its_intent_down(start_job, policy, tmp_path):
-    agent, client = await start_job(*frozen(), policy=policy(POLICY))
+async def test_rule_that_observes_only_writes_its_intent_down(start_agent_and_hub, policy, tmp_path):
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(POLICY))
     (intent,) = await decided(client)
     (finding,) = await client.findings()
     expected = {"rule": "frozen", "act": "kill_culprit", "mode": "observe", "result": "observed", "reasons": [],
@@ -87,25 +87,25 @@ async def test_act_waits_for_its_capsule_only_for_a_moment(start_hub, policy, tm
 
 
 @pytest.mark.usefixtures("resolves_soon")
-async def test_finding_that_heals_while_its_rule_waits_asks_for_nothing(start_job, policy):
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED, seconds=60.0))
+async def test_finding_that_heals_while_its_rule_waits_asks_for_nothing(start_agent_and_hub, policy):
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED, seconds=60.0))
     assert await poll(client.findings)
     agent.ranks = healthy(step=101)
     assert await poll(client.no_findings)
     assert (await intents(client), agent.acts) == ([], [])
 
 
-async def test_rule_without_score_or_override_only_observes_with_the_reason(start_job, policy):
-    agent, client = await start_job(*frozen(), policy=policy({**POLICY, "mode": "enforce"}))
+async def test_rule_without_score_or_override_only_observes_with_the_reason(start_agent_and_hub, policy):
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy({**POLICY, "mode": "enforce"}))
     (intent,) = await decided(client)
     assert (intent["mode"], intent["result"], agent.acts) == ("observe", "observed", [])
     assert "needs 20 right and no wrong intents of rank_frozen, and has 0 right and 0 wrong" in intent["reasons"][0]
 
 
-async def test_other_rule_acts_ten_minutes_after_an_act(start_job, policy, monkeypatch):
+async def test_other_rule_acts_ten_minutes_after_an_act(start_agent_and_hub, policy, monkeypatch):
     """A rule kills the culprit, the job is not restarted, and another rule ends it."""
     end = {**ENFORCED, "name": "end", "causes": ["rank_exited"], "proofs": ["lock"], "act": "end_job"}
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED, end))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED, end))
     await decided(client)
     agent.ranks = of_launch([killed(2, 1.0), *(waiting(rank, 2.0) for rank in (0, 1, 3))], max_restarts=0)
     (refused, _) = await decided(client, 2)
@@ -193,9 +193,9 @@ async def test_end_of_a_job_is_asked_of_each_host(start_hub, policy):
     assert len(intent["run_uids"]) == 2
 
 
-async def test_capture_is_the_capsule_of_its_finding_and_asks_no_agent(start_job, policy, monkeypatch):
+async def test_capture_is_the_capsule_of_its_finding_and_asks_no_agent(start_agent_and_hub, policy, monkeypatch):
     monkeypatch.setattr(acts, "CAPSULE_SECONDS", 60.0)  # it waits for the capsule on a busy machine as well
-    agent, client = await start_job(*frozen(), policy=policy({**ENFORCED, "act": "capture"}))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy({**ENFORCED, "act": "capture"}))
     (intent,) = await decided(client)
     (finding,) = await client.findings()
     assert intent["result"] == "acted"
@@ -212,8 +212,8 @@ async def test_capture_without_a_capsule_is_refused(start_hub, policy, tmp_path)
     assert "the capsule was not written within" in intent["reasons"][0]
 
 
-async def test_end_and_incident_of_a_job_say_what_zmon_did(start_job, policy):
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
+async def test_end_and_incident_of_a_job_say_what_zmon_did(start_agent_and_hub, policy):
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED))
     (intent,) = await decided(client)
     gone = [killed(2, 9.0), *(disconnected(rank, 8.5) for rank in (0, 1, 3))]
     agent.ranks = of_launch([replace(rank, step=100) for rank in gone])

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.usefixtures("soon")
 
 
 @pytest.mark.parametrize("name", ["all", "rule-frozen"])
-async def test_stop_of_a_person_refuses_acts_until_its_reset(start_job, policy, tmp_path, name):
+async def test_stop_of_a_person_refuses_acts_until_its_reset(start_agent_and_hub, policy, tmp_path, name):
     stop(tmp_path, name, "maintenance", "ann")
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED))
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
     assert intent["reasons"] == [f"acts are stopped ({name}): maintenance"]
@@ -47,8 +47,8 @@ async def test_act_that_did_not_help_stops_its_rule(start_hub, policy, tmp_path,
     assert stops(tmp_path)["rule-frozen"].reason == "kill_culprit on job did not help"
 
 
-async def test_blind_hub_intends_nothing(start_job, policy):
-    agent, client = await start_job(*healthy(), policy=policy(ENFORCED))
+async def test_blind_hub_intends_nothing(start_agent_and_hub, policy):
+    agent, client = await start_agent_and_hub(*healthy(), policy=policy(ENFORCED))
     await client.passes()
     agent.down = True
     agent.ranks = frozen()
@@ -56,8 +56,8 @@ async def test_blind_hub_intends_nothing(start_job, policy):
     assert (await intents(client), agent.acts) == ([], [])
 
 
-async def test_hub_whose_clock_was_set_acts_on_nothing(start_job, policy):
-    agent, client = await start_job(*healthy(), policy=policy(ENFORCED))
+async def test_hub_whose_clock_was_set_acts_on_nothing(start_agent_and_hub, policy):
+    agent, client = await start_agent_and_hub(*healthy(), policy=policy(ENFORCED))
     await client.passes()
     client.hub._clock._ahead += 3600.0  # as if the clock had been an hour ahead until now
     await client.passes()
@@ -67,9 +67,9 @@ async def test_hub_whose_clock_was_set_acts_on_nothing(start_job, policy):
     assert "the clock of the hub's host was set" in intent["reasons"][0]
 
 
-async def test_full_disk_stops_only_acts(start_job, policy, tmp_path):
+async def test_full_disk_stops_only_acts(start_agent_and_hub, policy, tmp_path):
     (tmp_path / FILE).mkdir()  # a folder cannot be written as a file
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED))
     assert await poll(client.findings)
     (intent,) = await decided(client)
     assert (intent["result"], agent.acts) == ("refused", [])
@@ -77,13 +77,13 @@ async def test_full_disk_stops_only_acts(start_job, policy, tmp_path):
     assert "intents" in await client.health("unwritten")
 
 
-async def test_breaker_that_cannot_be_written_stops_only_acts(start_job, policy, tmp_path, monkeypatch):
+async def test_breaker_that_cannot_be_written_stops_only_acts(start_agent_and_hub, policy, tmp_path, monkeypatch):
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(acts, "stop", full)
     monkeypatch.setattr(acts, "storm_reason", lambda intents, now: "a storm")
-    agent, client = await start_job(*frozen(), policy=policy(ENFORCED))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(ENFORCED))
     assert await poll(client.findings)
     await client.passes(10)
     assert (await intents(client), agent.acts) == ([], [])

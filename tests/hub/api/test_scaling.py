@@ -43,9 +43,9 @@ def ranks(store, query=""):
     return [size["ranks"] for size in sizes(store, query)]
 
 
-async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_job, store):
+async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_agent_and_hub, store):
     store.record(JOB, *TWO_HOSTS)
-    agent, hub_client = await start_job(*healthy())
+    agent, hub_client = await start_agent_and_hub(*healthy())
     await hub_client.passes(1)
     agent.records = step_records(1, 300)
     await hub_client.passes()
