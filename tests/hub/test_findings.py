@@ -86,7 +86,7 @@ async def test_number_of_passes_is_limited_during_a_lasting_suspicion(start_hub)
 
 @pytest.mark.usefixtures("resolves_soon")
 @pytest.mark.parametrize("later_ranks", [healthy(), ()], ids=["its rank goes on", "the boxes of its job are pruned"])
-async def test_finding_resolves_when(start_agent_and_hub, later_ranks):
+async def test_finding_resolves_with_its_fault(start_agent_and_hub, later_ranks):
     agent, hub_client = await start_agent_and_hub(*frozen())
     (finding,) = await poll(hub_client.findings)
     agent.ranks = later_ranks
