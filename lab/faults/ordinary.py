@@ -24,6 +24,7 @@ from zmon.agent.sources.rank_box import LEFT_BEHIND_SECONDS
 from zmon.errors import ZmonError
 
 END_SECONDS = 120.0  # for a job to train or to end, on a machine with much else to do
+GO_ON_SECONDS = 60.0  # for the rest of a job to train again
 CANCEL_SECONDS = 20.0  # for a job to end after the signal of its owner
 TRAINED_STEPS = 10  # of a job that is started beside the first one
 CONTENTION_SECONDS = 2.0
@@ -153,11 +154,12 @@ def _await_steps(folder: Path, job: str) -> None:
 
 def fewer_ranks(scene: Scene) -> Injection:
     """End one of the launchers as its owner would; the job goes on with the ranks of the other. Raises ZmonError."""
-    steps_before = steps_done(scene.job.folder)
     onset = time.time()
     scene.job.signal(signal.SIGTERM, -1)
     time.sleep(LEFT_SECONDS)
-    if not wait_until(lambda: steps_done(scene.job.folder) != steps_before and _trains(scene), END_SECONDS / 2):
+    steps_before = steps_done(scene.job.folder)
+    # A new launch counts its steps from 1, so the number may fall.
+    if not wait_until(lambda: steps_done(scene.job.folder) != steps_before and _trains(scene), GO_ON_SECONDS):
         raise ZmonError("the job did not go on", "its launcher gave up", f"see {scene.job.folder}/log")
     return Injection(onset)
 

@@ -11,7 +11,7 @@ from zmon.doctor.paging import ask, checks
 from zmon.web.client import basic_auth
 
 METRICS = """# TYPE alertmanager_notifications_total counter
-alertmanager_notifications_total{integration="webhook"} 3
+alertmanager_notifications_total{integration="webhook"} 5
 # TYPE alertmanager_notifications_failed_total counter
 alertmanager_notifications_failed_total{integration="webhook",reason="other"} 2
 alertmanager_notifications_failed_total{integration="webhook",reason="serverError"} 1
@@ -123,7 +123,7 @@ async def test_answers_of_alertmanager_are_read():
     assert state.config["route"] == {"receiver": "pager"}
     assert state.watchdog == ALERT["labels"]
     assert [silence["id"] for silence in state.silences] == ["2"]
-    assert (state.sent, state.failed) == ({"webhook": 3.0}, {"webhook": 3.0})
+    assert (state.sent, state.failed) == ({"webhook": 5.0}, {"webhook": 3.0})
     assert (await read_alertmanager({"/metrics": 403})).failed == {}
 
 

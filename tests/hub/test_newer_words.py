@@ -15,7 +15,7 @@ from zmon.hub.journal import Journal
 from zmon.job.timeline import snapshots
 from zmon.schema.api.agent import AgentReport
 from zmon.schema.finding import Finding
-from zmon.schema.names import PHASES, in_order, severity_order
+from zmon.schema.names import ACTIVITIES, OPS, PHASES, in_order, severity_order
 from zmon.schema.rank import EnteredCollective, InFlight
 
 NEWER = {
@@ -30,10 +30,21 @@ NEWER = {
 STEPS = {"phases": {"forward": 0.01, "quantize": 0.005}, "ops": {"all_to_allv": 0.01}}
 
 
+def over_the_wire(value, type_):
+    """Return the value as this version decodes it."""
+    return msgspec.json.decode(msgspec.json.encode(value), type=type_)
+
+
 def newer(**changes):
     """Return a report with four ranks of a newer agent, as the hub decodes it."""
     states = [rank_state(rank, **{**NEWER, **changes}) for rank in range(4)]
-    return msgspec.json.decode(msgspec.json.encode(agent_report(*states)), type=AgentReport)
+    return over_the_wire(agent_report(*states), AgentReport)
+
+
+def test_words_are_unknown_to_this_version():
+    assert NEWER["activity"] not in ACTIVITIES
+    assert NEWER["phase"] not in PHASES
+    assert NEWER["in_flight"].op not in OPS
 
 
 def test_snapshot_of_a_newer_agent_is_decoded_unchanged():
@@ -74,7 +85,7 @@ def test_detectors_handle_unknown_words(detector, changes):
 
 
 def test_severity_of_a_newer_hub_is_decoded_and_shown_unchanged(tmp_path):
-    fatal = finding(severity="fatal")
+    fatal = over_the_wire(finding(severity="fatal"), Finding)
     assert value(hub([fatal]), "zmon_finding", severity="fatal", rank="2") == 1
     path = tmp_path / "findings.jsonl"
     Journal(path).open_or_update(fatal, NOW)

@@ -14,7 +14,7 @@ from tests.job.simulated_job import STEP, SimulatedJob, rounded_categories
 from tests.steps import aligned
 from zmon.job.time_account import Account, LaunchTime
 
-SEEDS = 16
+SEEDS = 40
 RESTART = ", die, update, restart 4, train 50, update"
 STALL = "train 100, update" + ", wait 1, update stalled" * 30
 STALLED_SECONDS = 30 - STEP  # of a wait of 30 s: a stall begins after one usual step

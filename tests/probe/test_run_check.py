@@ -51,8 +51,14 @@ BESIDE = f"{sys.executable} loads.py"
 UNHOOKED = {
     "another sitecustomize": (f"PYTHONPATH=other:$PYTHONPATH {BESIDE}", "other/sitecustomize.py hides that of zmon"),
     "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
-    "no path": (f"{sys.executable} -u -I loads.py", "Python was started with -I, which makes it ignore PYTHONPATH."),
-    "no site": (f"{sys.executable} -S loads.py", "Python was started with -S, which keeps it from importing sitec"),
+    "no path": (
+        f"{sys.executable} -u -I loads.py",
+        "Python was started with -I, which makes it ignore PYTHONPATH. Leave",
+    ),
+    "no site": (
+        f"{sys.executable} -S loads.py",
+        "Python was started with -S, which keeps it from importing sitecustom",
+    ),
 }
 
 

@@ -1,7 +1,7 @@
 """Acts and intents: an act is what zmon does about a finding, and an intent asks for it because of a rule of the site.
 
-Frozen data only. Times are unix seconds by the hub's clock. `zmon/hub/acts/` decides what to ask for, and
-`zmon/agent/acts/` decides whether to do it.
+Frozen data only. Times are unix seconds, by the hub's clock unless a comment names another. `zmon/hub/acts/` decides
+what to ask for, and `zmon/agent/acts/` decides whether to do it.
 """
 
 from __future__ import annotations

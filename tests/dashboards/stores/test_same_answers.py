@@ -3,11 +3,16 @@
 Every alert fires at the same times. Every recorded series and every chart has the same series and the same values. The
 values of rate, increase and changes differ a little: VictoriaMetrics computes them from the sample before the window
 on, and Prometheus extrapolates to the ends of the window. docs/deploy/long-term.md has the differences in figures.
+
+`python -m tests.dashboards.stores.test_same_answers` prints them.
 """
 
+import contextlib
 import re
+import tempfile
 from collections import Counter, defaultdict
 from math import isnan
+from pathlib import Path
 from time import monotonic, sleep
 from typing import NamedTuple
 
@@ -96,14 +101,23 @@ def shown(url, form):
     return float(answer[0]["value"][1]) if answer else 0
 
 
-@pytest.fixture(scope="module")
-def stores(tmp_path_factory):
-    """Both stores with the hour."""
-    folder = tmp_path_factory.mktemp("stores")
-    with prometheus(folder / "prometheus") as (one, _), victoria(folder / "victoria") as other:
+@contextlib.contextmanager
+def loaded():
+    """Start both stores with the hour."""
+    with (
+        tempfile.TemporaryDirectory(prefix="zmon-stores-") as folder,
+        prometheus(Path(folder) / "prometheus") as (one, _),
+        victoria(Path(folder) / "victoria") as other,
+    ):
         load(one, shards=False)
         wait_until_shown(other, load(other, shards=True))
         yield Stores(one, other)
+
+
+@pytest.fixture(scope="module")
+def stores():
+    with loaded() as both:
+        yield both
 
 
 RULES = [
@@ -187,3 +201,23 @@ def test_client_of_the_dashboard_reads_both(stores):
     assert in_prometheus["value"].tolist() == pytest.approx(in_victoria["value"].tolist(), rel=SAME)
     at_end = [sorted(map(repr, Prometheus(url).query_at(glance.JOBS, int(END)))) for url in stores]
     assert at_end[0] == at_end[1] != []
+
+
+def main():
+    """Print the differences as a table, the largest first."""
+    with loaded() as both:
+        queries = [(f"recorded {param.id}", param.values[0], START, param.values[1]) for param in RECORDS]
+        queries += [(f"chart {param.id}", param.values[0], CHARTS_START, hour.AGENT_SECONDS) for param in CHARTS]
+        rows = [(name, difference(*both.over_time(*query))) for name, *query in queries]
+    same = [name for name, gap in rows if gap.worst < SAME and not gap.only_in_one]
+    print(f"{len(same)} of {len(rows)} queries have the same answers")
+    for name, gap in sorted(rows, key=lambda row: -row[1].median):
+        if name not in same:
+            print(
+                f"{name:50} {gap.num_points:6} points, {gap.only_in_one:3} in one only; median {gap.median:.2%}, "
+                f"nine of ten {gap.nine_of_ten:.2%}, worst {gap.worst:.0%}"
+            )
+
+
+if __name__ == "__main__":
+    main()

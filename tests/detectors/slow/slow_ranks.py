@@ -73,7 +73,7 @@ def moving(size, seed):
     return [step for (step,) in late]
 
 
-WINDOWS = [(size, seed, end) for size, seed in ((2, 5), (4, 0), (4, 3), (8, 5)) for end in range(64, 300, 8)]
+WINDOWS = [(size, seed, end) for size, seed in ((2, 5), (4, 0), (4, 3), (8, 5)) for end in range(64, 300, 4)]
 
 
 def more_work(amount, work=2000, first=(1000, 1000, 2000, 1000)):
@@ -125,7 +125,7 @@ CASES = (
          lambda: job(healthy_steps(), later_steps(1, *with_slow_rank(1, forward=1.0)), later_steps(15))),
     Case("a core of a rank is contended for 2 s, up to 3 s ago",
          lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(2, forward=0.120)), later_steps(after),
-                           hardware=BOUND), over=range(0, 16, 3)),
+                           hardware=BOUND), over=range(16)),
     Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, forward=0.120))),
     Case("a random rank has become slow in each step, after 32 steps without a slow rank",
          lambda: in_turn(lambda n: with_slow_rank(int(LATELY[n - 32]) if n >= 32 else None, forward=0.160))),

@@ -42,7 +42,7 @@ def num_edges():
     return sum(isinstance(value, edge.C.timeline | edge.C.ledger) for value in gc.get_objects())
 
 
-@pytest.mark.parametrize("steps", [2_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [20_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_steps_keep_no_memory_and_no_reference(tmp_path, steps):
     rank = Replay(tmp_path, edge.C)
     watched = (None, True, False, rank.timeline, rank.ledger, rank.ledger.samples, rank.clock, rank.writer, "declared")

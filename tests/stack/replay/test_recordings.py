@@ -13,7 +13,7 @@ from zmon.stack.replay.agent import ReplayedAgent
 from zmon.stack.replay.host import RecordedHost
 from zmon.stack.replay.stack import HEALTHY_SECONDS
 
-BEFORE_SECONDS = 2.0  # before the fault; the hub sees a job that trains
+BEFORE_SECONDS = 3.0  # before the fault; the hub sees a job that trains
 MAX_BYTES = 1 << 20  # of a recording, which is in the wheel
 # The intervals of a hub. Its agents share its event loop here, so they have more time to answer on a busy machine.
 PACE = {"interval_seconds": 1.0, "alert_interval_seconds": 0.25, "agent_timeout_seconds": 2.0}

@@ -99,14 +99,12 @@ def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
     return alike if len(alike) > 1 and any(launcher_lead(r) is None for r in alike) else []
 
 
-def _fatal_mismatch(
-    ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str] = ()
-) -> Mismatch | None:
+def _fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str]) -> Mismatch | None:
     """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
 
     `even`: further operations whose size must be the same on every rank; see `even_ops`.
     """
-    if any(map(is_aborted_while_waiting, ended)):  # on GPUs, where it may have waited for any other reason
+    if any(map(is_aborted_while_waiting, ended)):  # NCCL's watchdog aborts a rank that waits for any reason
         return _proven_mismatch(ranks, (*SAME_SIZE_ON_GPUS, *even))
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
     if fatal:  # then sizes that may differ are compared as well
