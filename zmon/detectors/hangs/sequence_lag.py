@@ -37,6 +37,8 @@ def lag_finding(snapshot: Snapshot, limits: HangLimits) -> Finding | None:
     steps = snapshot.steps
     if not _trains(snapshot):
         return None  # the end of the job has a finding of its own, and the shift does not matter any more
+    if any(r.dropped_records for r in snapshot.reported_ranks):
+        return None  # a collective whose bytes are unknown counts 0 bytes
     if len(steps) < limits.num_lag_steps:
         return None
     sent_bytes = _sent_between(steps[0], steps[-1])
