@@ -46,6 +46,11 @@ def time_major(items):
     return torch.stack([item[0] for item in items], dim=1)
 
 
+def first(items):
+    """Return the only item as it is."""
+    return items[0]
+
+
 def packed(items):
     """Collate a batch without a dimension for the samples."""
     return torch.cat([item[0] for item in items])
@@ -67,6 +72,15 @@ LOADERS = {  # a loader → the samples of each batch that it returns
     "stream whose last batch cannot be known": (
         DataLoader(Stream((torch.zeros(3), 1)), 4, collate_fn=time_major), [4, 4, 3],
     ),
+    "one sample, which is a batch": (
+        DataLoader(Stream((torch.zeros(6, 2), torch.zeros(3, 6), torch.zeros(6, 1))), 1, collate_fn=first),
+        [None] * 10,
+    ),
+    "one picture and its label": (DataLoader(Stream((torch.zeros(3, 8, 8), 1)), 1, collate_fn=first), [1] * 10),
+    "one picture and its boxes": (
+        DataLoader(Stream((torch.zeros(3, 8, 8), {"boxes": torch.zeros(5, 4)})), 1, collate_fn=first), [1] * 10,
+    ),
+    "one text with a label for each token": (DataLoader(Stream((torch.zeros(9), torch.zeros(9))), 1), [1] * 10),
     "batches of the data set itself": (DataLoader(Stream(torch.zeros(5, 3)), None), [5] * 10),
     "texts of the data set itself": (DataLoader(Stream("text"), None), [None] * 10),
 }  # fmt: skip

@@ -23,6 +23,8 @@ def loaded_samples(iterator: Any, batch: Any) -> int | None:
     sampler = iterator._index_sampler
     if type(sampler) is not BatchSampler:  # the job batches by itself, or the size of each batch differs
         return leading_size(batch)
+    if sampler.batch_size == 1 and _is_whole_batch(batch):
+        return None
     try:
         num_samples = len(sampler.sampler)
     except TypeError:  # a stream, whose last batch may be smaller
@@ -32,6 +34,15 @@ def loaded_samples(iterator: Any, batch: Any) -> int | None:
         return int(sampler.batch_size)
     remaining = num_samples - (iterator._num_yielded - 1) * sampler.batch_size
     return int(min(sampler.batch_size, remaining) if remaining > 0 else sampler.batch_size)
+
+
+def _is_whole_batch(sample: Any) -> bool:
+    """Return True if one sample of the data set looks like a batch: its inputs and labels have equally many rows.
+
+    The random data of facebookresearch/dlrm is such a data set. A long text with a label for each token looks the same.
+    """
+    tensors = list(_tensors(sample, _MAX_DEPTH))
+    return len(tensors) > 1 and tensors[0].size(0) == tensors[-1].size(0) > 1
 
 
 def leading_size(batch: Any) -> int | None:
