@@ -61,6 +61,44 @@ print(activity(), steps())  # > train 2
 wrapped = nn.DataParallel(model)  # the model inside is called in each call of the wrapper
 print(*evaluate_with_gradients(wrapped))  # > train train train train train train train eval eval
 
+== evaluation in training mode begins once nothing has used several batches of a data set that is not trained on
+from torch.utils.data import DataLoader, TensorDataset
+def loader(): return DataLoader(TensorDataset(torch.ones(9, 2)))
+for_training, for_test = loader(), loader()
+batches = iter(for_training)
+def train_on_next():
+    model(next(batches)[0].expand(4, 2)).sum().backward()
+    optimizer.step()
+    return activity()
+print(train_on_next(), train_on_next())  # > train train
+print(*(activity() for _ in for_test), steps())  # > train train train train train train train eval eval 2
+next(batches)
+print(activity())  # > train
+print(train_on_next(), steps())  # > train 3
+print(*(activity() for _ in for_test))  # > train train train train train train train eval eval
+train()
+print(activity(), steps())  # > train 4
+
+== batches that are loaded together and trained on later are no evaluation
+from torch.utils.data import DataLoader, TensorDataset
+data_set = TensorDataset(torch.ones(20, 2))
+for _ in range(2):
+    for (rows,) in [*DataLoader(data_set)]:
+        model(rows.expand(4, 2)).sum().backward()
+    optimizer.step()
+    print(activity(), steps())
+> train 1
+> train 2
+print({activity() for _ in DataLoader(data_set)})  # > {'train'}
+
+== batches of two data sets that are trained on together are no evaluation
+from torch.utils.data import DataLoader, TensorDataset
+labelled, unlabelled = (TensorDataset(torch.ones(12, 2)) for _ in range(2))
+for (rows,), (others,) in zip(DataLoader(labelled), DataLoader(unlabelled)):
+    (model(rows.expand(4, 2)) + model(others.expand(4, 2))).sum().backward()
+optimizer.step()
+print(activity(), {activity() for _ in DataLoader(unlabelled)}, steps())  # > train {'train'} 1
+
 == forward in eval mode whose gradients are used is training, as in adversarial training
 train(model.train())
 for _ in range(2):

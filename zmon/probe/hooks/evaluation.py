@@ -4,6 +4,10 @@ A job may evaluate without `torch.no_grad`. Then evaluation begins at the eighth
 model in eval mode, if no backward pass ran between these calls. Training also calls models in eval mode: a frozen part
 of the model, or the whole model in the attack of adversarial training. But a backward pass follows after a few calls.
 
+A job may also evaluate in training mode with gradients, as facebookresearch/dlrm does. Then evaluation begins at the
+eighth batch in a row from a data set that training has not used, if no backward pass ran between these batches. It ends
+at the next batch from a data set of training.
+
 `model.eval()` and `model.train()` put a hook on that model. The forward that shows the new activity removes it. There
 is no hook while the rank trains, and never one on modules inside a model. A forward therefore costs no more than
 without zmon, and a compiled model is not compiled again.
@@ -36,10 +40,14 @@ _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP,
 _hooks: dict[int, RemovableHandle] = {}  # the hook of each model, by id of the model
 _awaited = TRAIN  # the activity that the hooks wait for
 # Training has at most a handful of calls in eval mode before each backward pass. An evaluation with fewer calls is
-# missed; it takes no longer than a few steps.
+# missed; it takes no longer than a few steps. The same holds for batches.
 _MANY_CALLS = 8
 _calls: Counter[int] = Counter()  # in eval mode with gradients, since the last backward pass; by id of the model
 _progress = (0, 0)  # at the last of these calls: the step, and its backward passes
+_batches: Counter[int] = Counter()  # loaded since the last backward pass; by id of the data set
+_progress_of_batches = (0, 0)  # at the last of these batches
+_trained: set[int] = set()  # ids of the data sets from which training has loaded batches
+_was_seen_by_batches = False  # batches have shown the evaluation that the rank is in
 _depth = 0  # of calls of Module.train, which calls itself for each submodule
 
 
@@ -152,9 +160,42 @@ def _on_forward(model: nn.Module) -> None:
 def _count_call(model: nn.Module, timeline: RankTimeline) -> int:
     """Count a call in eval mode with gradients. Return how many this model has had since the last backward pass."""
     global _progress
-    progress = timeline.step, timeline.ledger.samples.backwards
+    progress = _progress_of(timeline)
     if progress != _progress:
         _calls.clear()
         _progress = progress
     _calls[id(model)] += 1
     return _calls[id(model)]
+
+
+def _progress_of(timeline: RankTimeline) -> tuple[int, int]:
+    """Return the current step, and how many backward passes it has had."""
+    return timeline.step, timeline.ledger.samples.backwards
+
+
+@probe.guarded
+def note_batch(data_set: int) -> None:
+    """Note a batch that a DataLoader has returned, and turn to the activity that it shows.
+
+    `data_set` is the id of its data set. A job may load many batches at once to train on them later (gradient
+    accumulation). So a batch shows an evaluation only if its data set was never trained on, and another one was.
+    """
+    global _progress_of_batches, _was_seen_by_batches
+    timeline = probe.current
+    if timeline is None or timeline.explicit_activity or not timeline.acts_for_rank():
+        return
+    _was_seen_by_batches &= timeline.activity == EVAL
+    progress = _progress_of(timeline)
+    if progress != _progress_of_batches:  # the rank has trained on the batches since the last backward pass
+        _trained.update(_batches)
+        _batches.clear()
+        _progress_of_batches = progress
+    if data_set in _trained:
+        _batches.clear()
+        if _was_seen_by_batches:
+            timeline.turn_to(TRAIN)
+        return
+    _batches[data_set] += 1
+    if _trained and timeline.activity == TRAIN and _batches[data_set] >= _MANY_CALLS:
+        timeline.turn_to(EVAL)
+        _was_seen_by_batches = True

@@ -16,6 +16,7 @@ from typing import Any
 from torch.utils.data import dataloader
 
 from zmon import probe
+from zmon.probe.hooks import evaluation
 from zmon.probe.hooks.batches import loaded_samples
 from zmon.probe.hooks.replacing import wrapper_of
 from zmon.probe.rank import LOADER_START, PHASE_NUMBER, TRAIN, RankTimeline
@@ -54,6 +55,7 @@ def _wrap_loading(original: Callable[[Any], Any], is_start: bool) -> Callable[[A
             if not is_start and not is_nested:
                 phase_after = _FORWARD
                 _count_samples(timeline, self, result)
+                evaluation.note_batch(id(self._dataset))
             return result
         finally:
             if not is_start and timeline.activity == LOADER_START:
