@@ -233,7 +233,7 @@ NUMBERS = {
         f"{prometheus.PrometheusTargets.interval_seconds:.0f} s and DNS every {dns.DnsTargets.interval_seconds:.0f} s",
         f"the hub keeps them for {'five' if HOLD_SECONDS == 300 else HOLD_SECONDS} minutes.",
         f"for {'an hour' if agent_link.FORGET_SECONDS == 3600 else agent_link.FORGET_SECONDS} at most",
-        f"without that, {AGENT_PORT}.",
+        f"or `http`, else {AGENT_PORT}.",
     ],
     "docs/deploy/kubernetes.md": [
         f"Each rank has a box of {BOX}",

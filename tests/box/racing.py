@@ -1,8 +1,9 @@
 """A rank that writes as fast as it can, and a model that knows every value its box may hold.
 
-The rank repeats the same cycle, on a clock that advances by the same time at every reading, with amounts that grow with
-the number of the cycle. So every number in the box is a polynomial of second degree in the number of the cycle. The
-model reads three cycles of a second rank after every write; they determine all other cycles.
+The rank repeats the same cycle of writes. Its clock advances by the same time at every reading, and its amounts grow
+with the number of the cycle. So every number in the box is a polynomial of second degree in the number of the cycle.
+The model runs another such rank for four cycles, and reads the box of that rank after every write. The values of the
+last three cycles determine those of all other cycles.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ class Racer:
 
 
 def flat(answer: Any) -> dict[str, Any]:
-    """Return the values in an answer by their path, with numbers as integers."""
+    """Return the values in an answer by their path, with a float as an integer of billionths."""
     values: dict[str, Any] = {}
 
     def walk(path: str, value: Any) -> None:
@@ -113,24 +114,26 @@ def _extrapolated(samples: list[dict[str, Any]], cycle: int) -> dict[str, Any]:
     second, third, fourth = samples
     assert second.keys() == third.keys() == fourth.keys()
     values = {}
-    for path, first in second.items():
-        if isinstance(first, int):
-            slope, bend = third[path] - first, fourth[path] - 2 * third[path] + first
-            n = cycle - 1
-            values[path] = first + n * slope + n * (n - 1) // 2 * bend
+    for path, value in second.items():
+        if isinstance(value, int):
+            slope, bend = third[path] - value, fourth[path] - 2 * third[path] + value
+            n = cycle - 1  # cycles after the second one, whose number is 1
+            values[path] = value + n * slope + n * (n - 1) // 2 * bend
         else:
-            assert first == third[path] == fourth[path]
-            values[path] = first
+            assert value == third[path] == fourth[path]
+            values[path] = value
     return values
 
 
 def _flat_totals(totals: Totals) -> dict[str, Any]:
+    """Return the totals by path, without those of the wall clock."""
     values = flat(asdict(totals))
-    values.pop(".last_step_time")  # by the wall clock
+    values.pop(".last_step_time")
     return values
 
 
 def _flat_record(ends: StepEnds) -> dict[str, Any]:
+    """Return the record of a step by path."""
     (record,) = records_between([ends])
     return flat(asdict(record))
 
@@ -175,6 +178,7 @@ class Model:
             cycle, place = self.place(ends)
             if cycle > 0:
                 self.records.setdefault(place, []).append(_flat_record(ends))
+        # States by the offset of their `step_since`. The first sample of a state is of the cycle with number 1.
         self.places = {samples[0][".step_since"] - starts[1]: samples for samples in self.states.values()}
         reader.close()
 

@@ -44,7 +44,7 @@ class StoppingLive:
 
 
 def run_phases_and_collectives(box, nanoseconds):
-    """Run phases and collectives one by one, with this number of nanoseconds between them."""
+    """Run phases and collectives with this number of nanoseconds before each, and yield after each."""
     line = box.timeline
     actions = (
         lambda: line.phase(PHASE_NUMBER["data"]),
@@ -61,6 +61,9 @@ def run_phases_and_collectives(box, nanoseconds):
         yield
 
 
+NUM_STORES = 20  # `run_phases_and_collectives` stores at least as many live words
+
+
 @pytest.mark.parametrize("nanoseconds", [1, 100, 1023, 1024, 9000, 1_000_000])
 def test_writer_stopped_after_any_store_leaves_a_written_state(tmp_path, nanoseconds):
     """If the times of both states are close, a torn state resembles a valid state of another activity.
@@ -71,7 +74,7 @@ def test_writer_stopped_after_any_store_leaves_a_written_state(tmp_path, nanosec
     written = {read_part(undisturbed, "now")} | {
         read_part(undisturbed, "now") for _ in run_phases_and_collectives(undisturbed, nanoseconds)
     }
-    for stores in range(20):
+    for stores in range(NUM_STORES):
         box = Box(tmp_path, edge=PYTHON)
         live = box.timeline._live = StoppingLive(box.writer.live, stores)
         with pytest.raises(WriterStopped):

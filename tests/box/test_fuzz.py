@@ -18,7 +18,7 @@ from zlib import crc32
 
 import pytest
 
-from tests.box.written import CELLS, HEAD, NUM_PARTS, WRITTEN_BOUNDARIES, Written, check_parts, write_box
+from tests.box.written import CELLS, HEAD, NUM_PARTS, WRITTEN_BOUNDARIES, Written, check_parts
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.steps import aligned_steps, totals, whole_steps
@@ -27,7 +27,8 @@ from zmon.errors import BoxError
 
 FILES, PER_SEED = 10_000, 500
 MAX_MEMORY_BYTES, MAX_CPU_SECONDS = 8 << 20, 2.0  # limits of one reader of one file
-STATE = range(CURRENT.live, CURRENT.live + 32)
+STATE = range(CURRENT.live, CURRENT.live + 32)  # the bytes of both states: each is a pair of words of 8 bytes
+COPIED_BYTES = 3 * HEAD  # of a box, for each damage: the damaged offsets are below 2 * HEAD
 
 
 def random_offset(chance):
@@ -36,11 +37,13 @@ def random_offset(chance):
 
 
 def flip_bits(data, chance, other):
+    """Flip single bits."""
     for _ in range(chance.choice((1, 1, 2, 3, 8, 100))):
         data[random_offset(chance)] ^= 1 << chance.randrange(8)
 
 
 def overwrite_runs(data, chance, other):
+    """Overwrite runs of bytes with random bytes, ones or zeros."""
     for _ in range(chance.choice((1, 1, 4))):
         offset = random_offset(chance)
         size = chance.choice((1, 4, 8, 64, 700, 5000))
@@ -54,6 +57,7 @@ def clear_pages(data, chance, other):
 
 
 def swap_pieces(data, chance, other):
+    """Swap two pieces of the box."""
     size = chance.choice((8, 16, 64, CURRENT.boundary_size, 4096))
     unit = chance.choice((1, 8))
     a, b = (random_offset(chance) // unit * unit for _ in range(2))
@@ -78,20 +82,14 @@ def insert_pieces(data, chance, other):
 DAMAGES = (flip_bits, overwrite_runs, clear_pages, swap_pieces, insert_pieces)
 
 
-@pytest.fixture(scope="module")
-def boxes(tmp_path_factory):
-    """Return the bytes of two boxes, and the values written into each."""
-    root = tmp_path_factory.mktemp("fuzz")
-    return [write_box(root, rank) for rank in (0, 1)]
-
-
 def damage_copy(pristine, other, chance):
     """Return the damaged head of a box, and the names of the damages."""
-    data = bytearray(pristine[: 3 * HEAD])
+    data = bytearray(pristine[:COPIED_BYTES])
     damages = chance.sample(DAMAGES, chance.choice((1, 1, 1, 2, 3)))
     for damage in damages:
         damage(data, chance, other)
     moved = swap_pieces in damages or insert_pieces in damages
+    # The damage that no check covers is repaired (see the docstring of the module).
     for offset in STATE if moved else (offset for offset in STATE if offset % 8 >= 6):
         data[offset] = pristine[offset]
     for offset in range(STATE.start, STATE.stop, 16):
@@ -101,7 +99,7 @@ def damage_copy(pristine, other, chance):
         number, complement = (_changed_bits(data, pristine, offset + word) for word in (0, 8))
         if number == complement:
             data[offset : offset + 16] = pristine[offset : offset + 16]
-    return data[: 3 * HEAD], [damage.__name__ for damage in damages]
+    return data[:COPIED_BYTES], [damage.__name__ for damage in damages]
 
 
 def _changed_bits(data, pristine, offset):

@@ -19,8 +19,8 @@ FULL = Identity(
 
 
 def test_identity_has_the_bytes_of_this_version():
-    formats = "q16sqqqq8i64s64s32s256s2560s24s64s64s16s16s96s16s160s256s2048s"
-    packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))
+    formats = "q16sqqqq8i64s64s32s256s2560s24s64s64s16s16s96s16s160s256s2048s"  # of the fields, in their order
+    packed = struct.pack("<Q" + formats, 1, *packed_identity(FULL))  # a cell begins with a number of 8 bytes
     assert packed == CURRENT.identity.struct.pack(1, *packed_identity(FULL))
     assert packed[8:48] == struct.pack("<q16sqq", 4711, bytes(range(16)), 12_345, 1_700_000_000_000_000_000)
     assert CURRENT.identity.offset == 64

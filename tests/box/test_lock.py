@@ -18,6 +18,7 @@ IDLE = """
 
 
 def read_lock_holder(rank):
+    """Return the pid of the process that holds the box of a rank, or None."""
     with contextlib.closing(BoxReader(rank.box)) as reader:
         return reader.holder()
 
@@ -61,7 +62,7 @@ def test_dead_rank_is_dead_while_its_workers_and_theirs_live(start_rank):
     rank.signal(signal.SIGKILL)
     rank.wait()
     for worker in workers:
-        assert process_stat(worker).state in "RSD"
+        assert process_stat(worker).state in "RSD"  # it runs, sleeps or waits for a disk: it has not ended
         assert any(rank.box.name in str(fd.readlink()) for fd in Path(f"/proc/{worker}/fd").iterdir())
     assert read_lock_holder(rank) is None
 

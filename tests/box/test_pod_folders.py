@@ -1,4 +1,4 @@
-"""Tests of the deletion of what pods leave behind: when a pod is gone, and what is never deleted."""
+"""Tests of the deletion of the folders that pods leave behind: when a pod is gone, and what is never deleted."""
 
 import os
 import subprocess
@@ -33,6 +33,7 @@ def node(tmp_path):
 
 @pytest.fixture
 def clock():
+    """Return the clock of the deleter, which a test moves."""
     return Clock()
 
 
@@ -43,6 +44,7 @@ def folders(node, clock):
 
 
 def names(node):
+    """Return the sorted names in the directory of boxes."""
     return sorted(path.name for path in (node / "run").iterdir())
 
 

@@ -26,12 +26,13 @@ STOPS = 200
 
 @pytest.fixture
 def model(tmp_path):
+    """Return the model that knows every value in the box of the racer."""
     return Model(tmp_path)
 
 
 @pytest.fixture
 def racer(tmp_path):
-    """Start a process that writes as fast as possible."""
+    """Yield a process that writes as fast as possible, with the path of its box."""
     path = box_path(tmp_path, "job", 0, 0)
     command = [sys.executable, "-m", "tests.box.racing", str(path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=REPOSITORY)
@@ -76,7 +77,7 @@ def test_reader_returns_no_torn_value_while_the_writer_writes(racer, model):
         assert [b - a for a, b in pairwise(ended)] == [1] * (len(ended) - 1)
         rounds += 1
     assert racer.poll() is None
-    assert read_totals(reader).steps > 1000 * RACE_SECONDS
+    assert read_totals(reader).steps > 1000 * RACE_SECONDS  # the writer was not slower than a thousand steps a second
     assert num_records > rounds
     reader.close()
 

@@ -17,6 +17,7 @@ MEMORY = slice(layout.MEMORY, layout.MEMORY + layout.NUM_MEMORY)
 
 
 def append(box, data):
+    """Append bytes to the file of a box, where a signal handler writes."""
     with box.path.open("ab") as file:
         file.write(data)
 
@@ -36,6 +37,7 @@ def test_every_field_of_the_state_is_read(box):
     box.timeline.enter_op(OP_NUMBER["broadcast"], box.timeline.group("pg", 2), 4096, 96)
     now = read(box)["now"]
     assert now.since == begin + 750_000_000
+    # The clock moves by a nanosecond at some readings.
     assert begin - 10 < now.activity_since == now.step_since <= begin
     assert (now.step, now.sequence, now.num_bytes) == (41, 1, 4192)
     assert (now.activity, now.phase, now.op, now.group) == ("train", "embedding", "broadcast", 0)

@@ -7,7 +7,7 @@ import pytest
 
 from tests.boxes import PARTS, read_part
 from zmon.box import layout
-from zmon.box.identity import FIELDS, packed_identity
+from zmon.box.identity import FIELDS, LABELS_BYTES, packed_identity
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
 from zmon.errors import BoxCorrupt, BoxVersion
@@ -76,7 +76,9 @@ def test_link_to_a_box_is_not_followed(box, tmp_path):
         BoxReader(link)
 
 
-@pytest.mark.parametrize("labels", [b"[" * 2559, b"[]", b'{"a": 1}', b"{", b"\xff" * 2560])
+@pytest.mark.parametrize(
+    "labels", [b"[" * (LABELS_BYTES - 1), b"[]", b'{"a": 1}', b"{", b"\xff" * LABELS_BYTES], ids=repr
+)
 def test_invalid_labels_are_corrupt(box, labels):
     values = packed_identity(box.who)
     values[list(FIELDS).index("labels")] = labels  # values that a rank never writes

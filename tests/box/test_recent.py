@@ -20,6 +20,7 @@ TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
 
 
 def step_numbers(ends):
+    """Return the numbers of these steps."""
     return [step_ends.end[layout.STEP_NUMBER] for step_ends in ends]
 
 
@@ -77,7 +78,7 @@ def test_block_has_one_sampled_step_and_a_larger_block_has_one_of_its_halves(str
 def test_sampled_steps_show_each_beat_of_a_rhythm_about_equally_often(period, stride):
     """With a fixed place in the block, ranks that are slow in turn would look like one that always is."""
     beats = [sampled_step(block * stride, stride) % period for block in range(200 * period)]
-    assert all(140 < beats.count(beat) < 260 for beat in range(period))
+    assert all(140 < beats.count(beat) < 260 for beat in range(period))  # of 200 blocks for each beat
 
 
 def test_evaluations_do_not_change_the_sampled_step_numbers(box):
@@ -176,7 +177,7 @@ def test_box_without_steps_has_no_records(box):
 def test_steps_at_a_damaged_boundary_are_left_out(box):
     box.steps(16, seconds=0.25)
     before = sample_steps(box, 4.0, about=16)
-    box.overwrite(CURRENT.ring + 10 % layout.RING_CAPACITY * CURRENT.boundary_size, b"\0" * 8)
+    box.overwrite(CURRENT.ring + 10 * CURRENT.boundary_size, b"\0" * 8)
     after = sample_steps(box, 4.0, about=16)
     assert set(after) < set(before)
     assert len(before) - len(after) == 2  # the step that ends at this boundary, and the step that begins there

@@ -18,14 +18,14 @@ def step_ends(reader):
     return [ends.end[layout.NUMBER] for ends in all_ends(reader)]
 
 
-def numbers_after(reader, after, most=ring.RING_CAPACITY):
+def numbers_after(reader, after, most=layout.RING_CAPACITY):
     """Return the numbers of the undamaged boundaries above `after`."""
     first, raw = reader.boundaries_after(after, most)
     return [row[layout.NUMBER] for row in ring.boundaries(raw, first, reader.seed, reader.layout)]
 
 
 def read_in_pieces(reader, size):
-    """Return all undamaged boundaries, from readings of so many."""
+    """Return all undamaged boundaries, from readings of at most `size` boundaries each."""
     rows = []
     after = 0
     while (answer := reader.boundaries_after(after, size))[1]:
@@ -36,7 +36,7 @@ def read_in_pieces(reader, size):
 
 
 def durations(rows):
-    """Return the durations of the steps between boundaries that follow each other."""
+    """Return the seconds of the steps between boundaries that follow each other."""
     steps = [(a, b) for a, b in pairwise(rows) if b[layout.NUMBER] == a[layout.NUMBER] + 1]
     return [(b[layout.STEP_NS] - a[layout.STEP_NS]) * NS for a, b in steps if b[layout.KIND] == layout.STEP]
 

@@ -17,7 +17,7 @@ ME = str(os.geteuid())
 
 @pytest.fixture
 def places(tmp_path):
-    """Directories of this test that the table of mounts calls tmpfs."""
+    """Return directories of this test that the table of mounts calls tmpfs."""
     for name in ("run", "shm"):
         (tmp_path / name).mkdir()
     return Places(tmp_path / "run", tmp_path / "shm", mounts(tmp_path, "tmpfs"))
@@ -47,7 +47,7 @@ def test_directory_on_a_network_is_refused(places, tmp_path, kind, name):
     prepare_root({"ZMON_BOX_DIR": str(tmp_path / "a network of disks")}, places)
 
 
-SIZES = {
+SIZES = {  # the size of /dev/shm in MiB, 0: no limit; the number of ranks; whether their boxes may take their share
     "2 ranks in 64 MiB, the default of Docker": (64, 2, True),
     "3 ranks in 64 MiB": (64, 3, False),
     "a rank in 25 MiB": (25, 1, False),
@@ -64,7 +64,7 @@ def test_boxes_take_a_small_share_of_the_memory_that_others_need(places, tmp_pat
     refused = pytest.raises(BoxUnavailable, match=r"has .* MiB.*--shm-size.*unwatched")
     with contextlib.nullcontext() if fits else refused:
         check_share(root, ranks, places)
-    check_share(root, 10_000, replace(places, shm=Path("/proc")))  # a file system for boxes has no limit
+    check_share(root, 10_000, replace(places, shm=Path("/proc")))  # boxes beside /dev/shm have no limit
 
 
 def test_each_user_has_a_directory_of_mode_700(places):

@@ -1,4 +1,4 @@
-"""Tests of the steps and totals of a box. A boundary holds all totals so far; a step is the difference of two."""
+"""Tests of the steps and totals of a box. A boundary has all totals so far. A step is the difference of two of them."""
 
 from itertools import pairwise
 from statistics import fmean

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.box.written import NUM_PARTS, check_parts, write_box
+from tests.box.written import NUM_PARTS, check_parts
 from zmon.box import layout
 from zmon.box.reader import BoxReader
 from zmon.box.versions import CURRENT
@@ -20,13 +20,6 @@ from zmon.errors import BoxError
 SECONDS = 3.0  # how long the file is damaged at least
 MOST_SECONDS = 60.0  # a busy machine may need longer, until each kind of result has occurred often enough
 ENOUGH = 20  # results of each kind
-
-
-@pytest.fixture(scope="module")
-def boxes(tmp_path_factory):
-    """Return the bytes of two boxes, and the values written into each."""
-    root = tmp_path_factory.mktemp("vanishing")
-    return [write_box(root, rank) for rank in (0, 1)]
 
 
 class FileDamager(threading.Thread):

@@ -59,11 +59,14 @@ def test_second_run_of_a_job_id_is_refused_while_the_first_is_alive(tmp_path, st
 
 
 def file_in_the_way(path, monkeypatch):
+    """Create a box where a file has the name of the directory of boxes."""
     path.parents[2].write_text("not a directory")
     BoxWriter(path)
 
 
 def full_file_system(path, monkeypatch):
+    """Create a box on a file system without space."""
+
     def raise_no_space(fd, offset, size):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -72,6 +75,7 @@ def full_file_system(path, monkeypatch):
 
 
 def deleted_directory(path, monkeypatch):
+    """Create a box whose directory is deleted before it is published."""
     writer = BoxWriter(path)
     shutil.rmtree(path.parent)
     writer.publish()

@@ -1,4 +1,4 @@
-"""A fixture that runs a check on random items: `make test` checks few items of each kind, `make test-all` many."""
+"""A fixture that runs a check on random items. `make test` checks few items in each test, `make test-all` many."""
 
 import time
 import tracemalloc
@@ -14,7 +14,7 @@ _TRACE_EVERY = 50  # items: memory is traced for one of them only, because traci
 
 
 @pytest.fixture(params=["few", pytest.param("many", marks=[pytest.mark.slow, pytest.mark.timeout(3600)])])
-def amount(request, capsys):
+def seed_and_number(request, capsys):
     """Return a seed and a number of items. The seed of a long run is printed, so that the run can be repeated."""
     if request.param == "few":
         return QUICK_SEED, NUM_QUICK
@@ -25,9 +25,9 @@ def amount(request, capsys):
 
 
 @pytest.fixture
-def check_random(amount):
+def check_random(seed_and_number):
     """Return a function that calls a check once for each item, with a random generator."""
-    return lambda check: check_items(check, *amount)
+    return lambda check: check_items(check, *seed_and_number)
 
 
 def check_items(check, seed, number):

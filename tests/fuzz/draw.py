@@ -1,4 +1,4 @@
-"""Draws random values, and changes valid ones in random places. A seed and a number give the same draw each time."""
+"""Draw random values, and change valid ones in random places. A seed and a number give the same draw each time."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 SEED_VARIABLE = "FUZZ_SEED"  # repeats a run: its seed is printed
-NUM_QUICK = 100  # items of a kind in `make test`
-NUM_LONG = 20_000  # items of a kind in `make test-all`; there are five kinds
+NUM_QUICK = 100  # items of each test in `make test`
+NUM_LONG = 20_000  # items of each test in `make test-all`
 TEXTS = (
     "", "a", "job", "..", "/", "../../x", "/../../../tmp/x", "\x1b[2J", "a\nb", "a\0b", "\u202ea", "é", "😀", "'\"\\",
     "{{7*7}}", "<script>", "x" * 300, "0", "-1", "1e9", "NaN", "null", "%n%s", "rank-0.box", "\x7f", "\x9b31m",

@@ -1,6 +1,6 @@
-"""Random boxes with valid checksums, and boxes of living ranks: the agent reads what it can and answers always.
+"""Random boxes with valid checksums: the agent reads what it can, and always answers.
 
-tests/box/test_fuzz.py damages boxes without repairing their checksums; this is what a process may write on purpose.
+A process can write such a box on purpose. tests/box/test_fuzz.py has boxes whose checksums show the damage.
 """
 
 import asyncio
@@ -35,10 +35,12 @@ _BITS = {"i": 31, "q": 63}  # of the largest number that each code of `struct` p
 
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory):
+    """Return the bytes of a valid box."""
     return write_box(tmp_path_factory.mktemp("pristine"), 0)[0]
 
 
 def random_number(code, chance):
+    """Return a random integer that `struct` can pack with this code."""
     bits = _BITS[code]
     number = chance.choice([n for n in NUMBERS if isinstance(n, int)])
     return max(-(1 << bits), min(number, (1 << bits) - 1))
@@ -70,6 +72,11 @@ def struct_codes(packing):
     return codes
 
 
+def with_checksum(raw, seed):
+    """Return these bytes and the checksum that a reader expects behind them."""
+    return raw + layout.CRC.pack(crc32(raw, seed))
+
+
 def random_box(pristine, chance):
     """Return the head of a box with random values in some cells, boundaries and live words, and valid checksums."""
     data, seed = bytearray(pristine[:HEAD]), layout.PREFIX.unpack_from(pristine)[-1]
@@ -79,15 +86,15 @@ def random_box(pristine, chance):
             drawn = random_values(cell.struct, chance)
             for index in chance.sample(range(1, len(values)), min(len(values) - 1, chance.choice((1, 1, 2, 30)))):
                 values[index] = drawn[index]
-            values[0] = 1 << 40
-            raw = cell.struct.pack(*values)
-            data[cell.offset : cell.offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
+            values[0] = 1 << 40  # the number of the write: a reader takes the slot with the larger number
+            raw = with_checksum(cell.struct.pack(*values), seed)
+            data[cell.offset : cell.offset + len(raw)] = raw
     for slot in range(WRITTEN_BOUNDARIES):
         if chance.random() < 0.3:
             drawn = random_values(layout.BOUNDARY, chance)
-            raw = layout.BOUNDARY.pack(slot, *drawn[1:])
+            raw = with_checksum(layout.BOUNDARY.pack(slot, *drawn[1:]), seed)
             offset = CURRENT.ring + slot * CURRENT.boundary_size
-            data[offset : offset + len(raw) + 4] = raw + layout.CRC.pack(crc32(raw, seed))
+            data[offset : offset + len(raw)] = raw
     for index in range(layout.NUM_LIVE):
         if chance.random() < 0.1:
             struct.pack_into("<q", data, CURRENT.live + 8 * index, random_number("q", chance))
@@ -99,6 +106,7 @@ def random_box(pristine, chance):
 
 
 def box_checker(pristine, folder):
+    """Return a check that writes a random box, and does with it what an agent and a hub do."""
     path = folder / "job" / "0" / "rank-0.box"
     path.parent.mkdir(parents=True)
     path.write_bytes(pristine)
@@ -107,6 +115,7 @@ def box_checker(pristine, folder):
 
     def check(chance):
         os.pwrite(file, random_box(pristine, chance), 0)
+        # Nanoseconds; the clock of the pristine box begins at 1_000_000_000_000.
         boxes = Boxes(folder, "node-a", clock=lambda: 2_000_000_000_000 + next(times))
 
         async def ask(question):
@@ -132,5 +141,5 @@ def box_checker(pristine, folder):
     return check
 
 
-def test_random_boxes(pristine, tmp_path, check_random):
+def test_random_boxes_are_read_or_left_out(pristine, tmp_path, check_random):
     check_random(box_checker(pristine, tmp_path))

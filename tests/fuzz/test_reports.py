@@ -50,6 +50,7 @@ def pass_of_hub(raw):
 
 
 def check_report(chance):
+    """Change a report as JSON."""
     pass_of_hub(body(changed(VALID, chance), chance))
 
 
@@ -76,6 +77,7 @@ def check_packed(chance):
 
 
 def check_other_answer(chance):
+    """Change an answer with suspects, and one with evidence."""
     for valid, type_ in ((SUSPECTS, Suspects), (EVIDENCE, RankEvidence)):
         raw = body(changed(valid, chance), chance)
         json_response(decoded(raw, type_))
@@ -90,10 +92,10 @@ def test_valid_report_is_decoded_completely():
 
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
-def test_report_that_once_failed(path):
+def test_report_that_once_failed_is_decoded_or_refused(path):
     pass_of_hub(path.read_bytes())
 
 
 @pytest.mark.parametrize("check", [check_report, check_packed, check_other_answer])
-def test_random_reports(check, check_random):
+def test_random_reports_are_decoded_or_refused(check, check_random):
     check_random(check)

@@ -25,6 +25,7 @@ _SERVER_ERRORS = (500, 501, 502, 504)  # 503 is an answer: the boxes cannot be r
 
 
 def parameter(chance):
+    """Return a random parameter of a query, such as `wait=1`."""
     value = chance.choice((text(chance), str(chance.choice(NUMBERS)), "0", "1", JOB)).encode("utf-8", "replace")
     return f"{chance.choice(PARAMETERS)}={quote(value, safe=chance.choice(('', '', '/:%')))}"
 
@@ -62,10 +63,9 @@ async def status_of(port, raw):
     return int(match[1]) if match else None
 
 
-def test_random_requests(make_live_box, tmp_path, amount):
-    """Send random requests to an agent and a hub."""
+def test_random_requests_to_agent_and_hub_get_no_error_of_the_server(make_live_box, tmp_path, seed_and_number):
     make_live_box().steps(3)
-    seed, number = amount
+    seed, number = seed_and_number
 
     async def main():
         agent = Agent(AgentConfig(tmp_path, "node-a", scan_interval_seconds=0.05), ())
@@ -85,6 +85,6 @@ def test_random_requests(make_live_box, tmp_path, amount):
                     raise AssertionError(f"{name}: no answer to {raw!r}") from None
                 assert status not in _SERVER_ERRORS, f"{name}: {status} for {raw!r}"
                 num_answers += status is not None
-            assert num_answers > 0.7 * number
+            assert num_answers > 0.7 * number  # the server may close the connection after a damaged request
 
     asyncio.run(main())  # the many take longer than a test that is an `async def` may

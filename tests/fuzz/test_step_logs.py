@@ -12,6 +12,7 @@ from zmon.steplog import read_runs
 from zmon.steplog.format import _BLOCK, _BLOCK_MAGIC, _CRC, _HEADER, _MAGIC, _VERSION, read_header
 from zmon.web.responses import json_response
 
+MAX_STEPS = 200  # of a run; two segments have 100, however many boundaries a header claims
 PACKED = [  # bodies of blocks that unpack to 10 bytes, 1 MiB and 64 MiB
     zlib.compress(bytes(size) + b"end", 9) for size in (10, 1 << 20, 64 << 20)
 ]
@@ -19,7 +20,7 @@ PACKED = [  # bodies of blocks that unpack to 10 bytes, 1 MiB and 64 MiB
 
 @pytest.fixture(scope="module")
 def segment(tmp_path_factory):
-    """The bytes of a segment with 50 steps, and the values of its header."""
+    """Return the bytes of a segment with 50 steps, and the values of its header."""
     root = tmp_path_factory.mktemp("log")
     box = rank_box(root / "boxes")
     box.steps(40)
@@ -61,7 +62,7 @@ def log_checker(segment, folder):
         assert all(plain(line) == line for line in unusable)
         for run in runs:
             chunks = list(run.chunks())
-            assert sum(chunk.steps.num_rows for chunk in chunks) <= 200
+            assert sum(chunk.steps.num_rows for chunk in chunks) <= MAX_STEPS
             run.num_boundaries()
             json_response([[chunk.steps, chunk.reported] for chunk in chunks])
             json_response(run.run)

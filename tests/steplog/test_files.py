@@ -1,7 +1,7 @@
 """Tests of files that outlive a daemon.
 
-No name leads out of a folder. Of two hubs on one data directory, the second ends with one clear line. Neither a crash
-nor a full disk leaves half a file or half a line.
+No name leads out of a folder. A second hub on a data directory ends with one clear line. A crash or a full disk leaves
+neither half a file nor half a line.
 """
 
 import errno
@@ -23,17 +23,18 @@ FOLDER = Path("/data/accounts")
 
 @pytest.fixture
 def full_disk(monkeypatch):
-    """Make the disk full after this number of bytes."""
+    """Return a function that makes the disk full after a number of bytes."""
 
     def fill(num_bytes):
-        left = [num_bytes]
+        left = num_bytes
         write = os.write
 
         def limited(fd, data):
-            if not left[0]:
+            nonlocal left
+            if not left:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            written = write(fd, data[: left[0]])
-            left[0] -= written
+            written = write(fd, data[:left])
+            left -= written
             return written
 
         monkeypatch.setattr(files.os, "write", limited)

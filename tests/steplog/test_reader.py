@@ -15,14 +15,14 @@ from zmon.steplog import StepLog, format, read_runs, reader
 
 @pytest.fixture
 def path(box, log, root):
-    """A segment of ten blocks of ten steps."""
+    """Return a segment of ten blocks of ten steps."""
     for _ in range(10):
         grow(log, box, 10)
     return segments(root)[0]
 
 
 def spans(path):
-    """Return the begin and end of each block of a segment."""
+    """Return the offsets at which each block of a segment begins and ends."""
     data = path.read_bytes()
     offset = format.read_header(data)[1]
     ends = [block.end for block in format.blocks(data, offset)]
@@ -30,6 +30,7 @@ def spans(path):
 
 
 def overwrite(path, offset, data):
+    """Overwrite bytes of a segment."""
     content = bytearray(path.read_bytes())
     content[offset : offset + len(data)] = data
     path.write_bytes(content)
@@ -126,6 +127,7 @@ def test_segment_deleted_during_the_read_has_no_steps(path, root):
 @pytest.mark.parametrize("byte", ["first", "size", "count", "body", "last"])
 def test_damaged_block_loses_its_steps_and_the_next_and_is_reported(path, root, hit, byte):
     begin, end = spans(path)[hit]
+    # The first byte, the highest byte of the size, a high byte of the count, and two bytes of the body.
     offset = {"first": begin, "size": begin + 7, "count": begin + 18, "body": begin + 40, "last": end - 1}[byte]
     overwrite(path, offset, bytes([path.read_bytes()[offset] ^ 0x55]))
     (run,) = logged(root)
@@ -151,6 +153,7 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
     true = {record.step: record for record in records(run)}
     content = path.read_bytes()
     dice = random.Random(4)
+    num_read = 0
     for _ in range(300):
         damaged = bytearray(content)
         for _ in range(dice.choice([1, 3, 30])):
@@ -164,16 +167,18 @@ def test_random_damage_neither_invents_a_step_nor_raises(path, root):
             assert all(true[record.step] == record for record in steps)
             assert len({record.step for record in steps}) == len(steps)
             run.columns()
+            num_read += len(steps)
+    assert num_read > 300 * 10  # most damage leaves most blocks readable
 
 
 @pytest.mark.parametrize(
     ("offset", "data", "reason"),
     [
-        (0, b"PARQUET!", "it is not a step log"),
-        (8, struct.pack("<I", 99), "another version"),
-        (12, struct.pack("<I", CURRENT.version + 1), "another version"),
-        (30, b"\xff", "its header is damaged"),
-        (16, struct.pack("<I", 1 << 31), "its header is damaged"),
+        pytest.param(0, b"PARQUET!", "it is not a step log", id="magic"),
+        pytest.param(8, struct.pack("<I", 99), "another version", id="version of the step log"),
+        pytest.param(12, struct.pack("<I", CURRENT.version + 1), "another version", id="version of the box"),
+        pytest.param(16, struct.pack("<I", 1 << 31), "its header is damaged", id="size of the identity"),
+        pytest.param(30, b"\xff", "its header is damaged", id="identity"),
     ],
 )
 def test_segment_with_an_unusable_header_is_reported_and_skipped(tmp_path, path, root, offset, data, reason):

@@ -24,6 +24,7 @@ class Wall:
 
 @pytest.fixture
 def wall():
+    """Return a wall clock that the test moves."""
     return Wall()
 
 

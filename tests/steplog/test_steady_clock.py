@@ -1,4 +1,4 @@
-"""Tests of the steady clock. After a jump, or a start, nothing is deleted for its age during an hour."""
+"""Tests of the steady clock. For an hour after a start or a jump of the clock, nothing is deleted for its age."""
 
 import os
 import time
@@ -41,7 +41,7 @@ class Clocks:
 
 @pytest.fixture
 def clocks():
-    """Clocks that ran for an hour, and then jump forward a year."""
+    """Return clocks that ran for an hour, and whose wall clock then jumped forward a year."""
     clocks = Clocks()
     clocks.sleep(HOLD_SECONDS)
     assert clocks.steady.is_steady()

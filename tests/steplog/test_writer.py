@@ -25,11 +25,12 @@ from zmon.steplog import read_runs
 
 
 def steps_of(root, *ranks):
-    """Return the step numbers of each run in the log."""
+    """Return the step numbers of each run in the log, or of the runs of these ranks."""
     return [step_numbers(run) for run in logged(root) if not ranks or run.run.rank in ranks]
 
 
 def up_to(last):
+    """Return the numbers of the steps up to this one."""
     return list(range(1, last + 1))
 
 
@@ -46,7 +47,7 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
         assert run.run.host == "node-a"
 
 
-def test_log_is_private_to_the_user_of_the_agent_also_if_its_folder_was_not(box, root, log):
+def test_log_is_private_to_the_user_of_the_agent_even_if_its_folder_was_not(box, root, log):
     """An earlier version made a folder that all users could read, and so the steps and labels of every job."""
     root.mkdir(parents=True)
     root.chmod(0o755)
@@ -174,7 +175,7 @@ def test_file_cut_off_by_a_kill_is_completed_by_the_next_agent(box, root):
         assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize("offset", [8, 30], ids=["version", "identity"])
+@pytest.mark.parametrize("offset", [8, 30], ids=["version", "identity"])  # of a byte in the header
 def test_segment_of_another_version_is_kept_and_reported(box, root, offset):
     box.steps(5)
     append_once(root, box)

@@ -81,13 +81,13 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def assembled(parts: Iterable[tuple[int, torch.Tensor, int]]) -> torch.Tensor:
-    """Return the tensor of these parts (first row, part, first column); equal places must be bit-identical."""
+    """Return the tensor of these parts (first row, part, first column); parts at one place must be bit-identical."""
     by_row: dict[int, dict[int, torch.Tensor]] = {}
     for first_row, part, first_column in parts:
         assert torch.equal(by_row.setdefault(first_row, {}).setdefault(first_column, part), part)
     ranges = [columns for _, columns in sorted(by_row.items()) if any(len(part) for part in columns.values())]
     return torch.cat(
-        [
+        [  # a part in one dimension has no columns to join
             torch.cat([columns[first] for first in sorted(columns)], dim=1) if len(columns) > 1 else columns[0]
             for columns in ranges
         ]

@@ -91,10 +91,12 @@ def die(when: str) -> None:
 )
 @click.option("--largest-file", type=int)
 def main(folder: Path, kinds, steps, every, sync, more_rows, kill_at, largest_file):
+    """Resume from the checkpoints in FOLDER, train the steps that are left, and save every few steps."""
     world = world_from(os.environ)
     join(world)
     state = make_state(kinds.split(","), world, more_rows)
     config = CheckpointConfig(str(folder), every, keep=3, asynchronous=not sync, timeout_seconds=20)
+    when_killed, kill_step, killed_rank = kill_at or ("", "0", "")
     try:
         checkpoints = Checkpoints(config, state, world.warn)
         done, numbers = checkpoints.resume()
@@ -104,9 +106,9 @@ def main(folder: Path, kinds, steps, every, sync, more_rows, kill_at, largest_fi
         for step in range(done + 1, steps + 1):
             train(state, step)
             dist.all_reduce(torch.zeros(1))
-            if kill_at and not done and step == int(kill_at[1]) and kill_at[2] in (str(world.rank), "all"):
+            if not done and step == int(kill_step) and killed_rank in (str(world.rank), "all"):
                 checkpoints.wait()
-                die(kill_at[0])
+                die(when_killed)
             if checkpoints.is_due(step):
                 checkpoints.save(step, {"loss": 1 / step, "lifetime": numbers.get("lifetime", 0) + step})
         checkpoints.wait()

@@ -45,6 +45,7 @@ def tensors(out: Path) -> dict[str, torch.Tensor]:
 
 
 def equal(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor]) -> bool:
+    """Return True if the tensors are the same, bit for bit."""
     return left.keys() == right.keys() and all(torch.equal(left[name], right[name]) for name in left)
 
 

@@ -65,12 +65,13 @@ def run(code: str, folder: Path) -> list[str]:
 
 @pytest.fixture(scope="module")
 def core_files() -> list[Path]:
-    """The files of the package that `import trainer.train` loads."""
+    """Return the files of the package that `import trainer.train` loads."""
     return [Path(file) for file in run(LIST_FILES, REPOSITORY)]
 
 
 @pytest.fixture(scope="module")
 def graph() -> ImportGraph:
+    """Return the imports between all modules of the trainer."""
     return build_graph("trainer", cache_dir=None)
 
 

@@ -6,10 +6,11 @@ import torch
 from trainer.dense import DenseModel, ModelConfig
 from trainer.flat import FlatParameters, OverlapConfig
 
-B, F, D = 6, 3, 4
+B, F, D = 6, 3, 4  # samples, tables and columns of a table
 
 
 def model(**options) -> DenseModel:
+    """Return a small dense model in float64."""
     config = ModelConfig(dense_features=5, bottom=(7,), top=(8,), **options)
     return DenseModel(config, (D,) * F, seed=1, dtype=torch.float64)
 

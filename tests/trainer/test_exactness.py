@@ -17,6 +17,7 @@ OFF = {"overlap": {"ids": False, "pooled": False, "gradients": False}}
 
 
 def variant(dtype: str = "float64", **sections) -> list:
+    """Return the changes of a small configuration."""
     return [SMALL, {"train": {"dtype": dtype}}, sections]
 
 
@@ -79,6 +80,7 @@ def cases(names: Iterable[str], *numbers: int) -> list:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of all results, so that the ranks start once for many variants."""
     return tmp_path_factory.mktemp("kept")
 
 

@@ -29,6 +29,7 @@ KINDS = ("table_wise", "column_wise", "table_row_wise", "data_parallel")
 
 
 def variant(kind: str, **more) -> list:
+    """Return the changes of a configuration with tables of this kind."""
     return [SMALL, FIXED, {"sharding": {"kind": kind}}, more]
 
 
@@ -86,15 +87,15 @@ def single(start, tmp_path: Path):
 def test_bytes_within_and_between_hosts_are_those_of_a_dry_run(results, name: str) -> None:
     for result in results[name]:
         assert result["counted"] == result["predicted"]
-        assert result["inside"][1] == 0  # all-to-alls inside a host send nothing to other hosts
+        assert result["inside_bytes_across_hosts"] == 0
     has_all_to_alls = not name.endswith("data_parallel")
     assert any(sum(result["counted"]) for result in results[name]) == has_all_to_alls
 
 
 def test_table_row_wise_sends_no_more_vectors_between_hosts_than_table_wise(results) -> None:
-    across = {kind: sum(result["pooled"][1] for result in results[kind]) for kind in KINDS}
+    across = {kind: sum(result["pooled_bytes_across_hosts"] for result in results[kind]) for kind in KINDS}
     assert across["table_row_wise"] == across["table_wise"] > 0
-    assert results["table_row_wise"][0]["inside"][0] == 2 * STEPS  # sums forward, gradients backward
+    assert results["table_row_wise"][0]["num_inside"] == 2 * STEPS  # sums forward, gradients backward
 
 
 @pytest.mark.parametrize("name", ["mix", "adagrad"])

@@ -8,6 +8,7 @@ from trainer.scale.presets import demo
 
 
 def set_keys(*assignments: str):
+    """Return the configuration of the preset `demo` after these assignments."""
     return apply_changes(demo(), [parse_assignment(assignment) for assignment in assignments])
 
 

@@ -23,6 +23,7 @@ def example(name: str, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor, Tens
 
 
 def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """Return weight and state after an update, by the formula of the rule in float64."""
     weight, state, gradient = weight.double(), state.double(), gradient.double()
     if name == "sgd":
         weight[rows] -= RATE * gradient
@@ -36,6 +37,7 @@ def by_formula(name: str, weight: Tensor, state: Tensor, rows: Tensor, gradient:
 
 
 def update(name: str, weight: Tensor, state: Tensor, rows: Tensor | None, gradient: Tensor) -> None:
+    """Update weight and state by the rule; rows None: the gradient has all rows."""
     add_to_rows(weight, rows, RULES[name](RowUpdate(state, rows, gradient), RATE, EPSILON))
 
 
@@ -62,7 +64,7 @@ def test_dense_gradient_with_zero_rows_equals_sparse_gradient(name: str) -> None
     assert torch.equal(state, sparse_state)
 
 
-PLAIN = {
+PLAIN = {  # the optimizers of torch, by name
     "sgd": lambda parameters: torch.optim.SGD(parameters, lr=0.1),
     "adagrad": lambda parameters: torch.optim.Adagrad(parameters, lr=0.1, eps=1e-3),
     "adam": lambda parameters: torch.optim.Adam(parameters, lr=0.1, betas=(0.8, 0.9), eps=1e-3),
@@ -70,6 +72,7 @@ PLAIN = {
 
 
 def flat_parameter(values: Tensor) -> nn.Parameter:
+    """Return a parameter with these values and a gradient."""
     parameter = nn.Parameter(values.clone())
     parameter.grad = torch.ones_like(parameter)
     return parameter

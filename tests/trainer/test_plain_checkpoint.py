@@ -1,4 +1,4 @@
-"""Tests of plain checkpoints: a run continues bit for bit, and what does not fit is refused in one line."""
+"""Tests of plain checkpoints: a run continues bit for bit, and a checkpoint that does not fit is refused."""
 
 import math
 from collections.abc import Callable

@@ -25,11 +25,14 @@ class Clock:
 
 
 class Terminal(io.StringIO):
+    """A stream that says that it is a terminal."""
+
     def isatty(self) -> bool:
         return True
 
 
 def run_steps(progress: Progress, clock: Clock, steps: int, seconds: float) -> None:
+    """Run steps of 100 samples, each of which takes these seconds."""
     for _ in range(steps):
         clock.now += seconds
         progress.step(100, GOOD)

@@ -39,6 +39,7 @@ def samples(case: str, rank: int, step: int, size: int, dtype: torch.dtype) -> t
 
 
 def all_samples(case: str, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Return the logits and labels of all ranks and steps."""
     parts = [
         samples(case, rank, step, size, dtype)
         for rank, steps in enumerate(SPREAD[case])

@@ -12,8 +12,6 @@ from trainer.routing import Router
 from trainer.sharding import Shard, group_key, in_order
 
 NUM_RANKS, ROWS, NUM_SAMPLES = 3, (10, 1, 7, 100, 5), 8
-
-
 KINDS_OF = {"t": "table_wise", "r": "row_wise", "c": "column_wise", "h": "table_row_wise"}
 
 
@@ -29,8 +27,9 @@ def shards_of(kinds: str) -> tuple[Shard, ...]:
     )
 
 
-def batch(seed: int = 1, longest: int = 4) -> Batch:
-    generator = torch.Generator().manual_seed(seed)
+def batch(longest: int = 4) -> Batch:
+    """Return samples with bags of 0 to `longest` ids."""
+    generator = torch.Generator().manual_seed(1)
     lengths = torch.randint(0, longest + 1, (len(ROWS), NUM_SAMPLES), generator=generator)
     ids = [torch.randint(0, rows, (int(n),), generator=generator) for rows, n in zip(ROWS, lengths.sum(1), strict=True)]
     return Batch(torch.zeros(NUM_SAMPLES, 1), torch.cat(ids), lengths, torch.zeros(NUM_SAMPLES))

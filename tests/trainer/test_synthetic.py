@@ -16,10 +16,12 @@ ROWS = (1000, 50, 1)
 
 
 def source(seed: int = 1, **config) -> Synthetic:
+    """Return synthetic samples with the ids of three tables."""
     return Synthetic(SyntheticConfig(**config), ROWS, dense_features=3, seed=seed)
 
 
 def ids_by_bag(batch) -> list[list[int]]:
+    """Return the ids of each bag, by table and then by sample."""
     return [bag.tolist() for bag in batch.ids.split(batch.lengths.reshape(-1).tolist())]
 
 

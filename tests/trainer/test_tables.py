@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from trainer.kernel import Bags, TorchKernel
+from tests.trainer.build import bags_of
+from trainer.kernel import TorchKernel
 from trainer.optimizers import OptimizerConfig
 from trainer.replicated import ReplicatedTables
 from trainer.scale.column_moments import ColumnMoments
@@ -16,9 +17,10 @@ RATE = 0.1
 CPU = torch.device("cpu")
 
 
-def tables(*shards: Shard, dtype=torch.float64, **optimizer) -> ShardedTables:
+def tables(*shards: Shard, **optimizer) -> ShardedTables:
+    """Return tables with these shards on a single rank, in float64."""
     (groups,) = groups_of(in_order(shards), 1)
-    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), groups, None, seed=3, dtype=dtype, device=CPU)
+    return ShardedTables(CONFIG, OptimizerConfig(**optimizer), groups, None, seed=3, dtype=torch.float64, device=CPU)
 
 
 def whole(*numbers: int) -> list[Shard]:
@@ -27,16 +29,13 @@ def whole(*numbers: int) -> list[Shard]:
 
 
 def weights(sharded: ShardedTables) -> torch.Tensor:
+    """Return the rows of all shards."""
     return torch.cat([weight for _, weight, _ in sharded.parts()])
 
 
 def states(sharded: ShardedTables) -> torch.Tensor:
+    """Return the optimizer's states of the rows of all shards."""
     return torch.cat([state for _, _, state in sharded.parts()])
-
-
-def bags(*rows: list[int]) -> Bags:
-    flat = torch.tensor([row for bag in rows for row in bag], dtype=torch.int32)
-    return Bags(flat, torch.tensor([len(bag) for bag in rows], dtype=torch.int32))
 
 
 def test_initial_weights_do_not_depend_on_the_sharding() -> None:
@@ -50,7 +49,7 @@ def test_lookup_sums_each_bag() -> None:
     sharded = tables(*whole(0, 2))
     weight = weights(sharded)
     expected = [2 * weight[4], torch.zeros(2), weight[12], 2 * weight[5] + weight[6]]
-    assert torch.allclose(sharded.lookup([bags([4, 4], [], [12], [5, 6, 5])])[0], torch.stack(expected))
+    assert torch.allclose(sharded.lookup([bags_of([4, 4], [], [12], [5, 6, 5])])[0], torch.stack(expected))
 
 
 @pytest.mark.parametrize("rule", ["rowwise_adagrad", "adagrad", "sgd"])
@@ -67,7 +66,7 @@ def test_update_equals_update_with_dense_gradient(rule) -> None:
                 dense[row] += bag_gradient
         state += dense.square() if rule == "adagrad" else dense.square().mean(dim=1, keepdim=True)
         weight -= RATE * (dense if rule == "sgd" else dense / (state.sqrt() + 1e-8))
-        sharded.update([bags(*rows)], [gradient], RATE)
+        sharded.update([bags_of(*rows)], [gradient], RATE)
     assert torch.allclose(weights(sharded), weight, rtol=1e-13, atol=1e-15)
     if rule == "rowwise_adagrad":
         assert torch.allclose(states(sharded), state[:, 0], rtol=1e-13, atol=0)
@@ -78,7 +77,7 @@ def test_update_equals_update_with_dense_gradient(rule) -> None:
 def test_replicated_tables_equal_sharded_tables() -> None:
     sharded = tables(*whole(1))
     replicated = ReplicatedTables(CONFIG, OptimizerConfig(), [1], seed=3, dtype=torch.float64, device=CPU)
-    rows, gradient = bags([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
+    rows, gradient = bags_of([0, 2], [2], [], [1]), torch.arange(8, dtype=torch.float64).view(4, 2) - 3
     assert torch.equal(replicated.lookup({2: rows})[2], sharded.lookup([rows])[0])
     table_gradient = torch.full((6,), 7.0, dtype=torch.float64)
     replicated.write_gradient({2: rows}, {2: gradient}, table_gradient)

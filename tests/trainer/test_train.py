@@ -10,7 +10,8 @@ from trainer.quality import RunningQuality
 from trainer.scale.presets import demo
 
 
-def batches(run, steps=None):
+def batches(run, steps):
+    """Return a loader of this many steps of a run."""
     return Loader(run.source, Extent.of_steps(steps, run.config.train.global_batch), 0, 1, depth=0)
 
 

@@ -1,4 +1,4 @@
-"""Tests of the order of vectors: what travels comes back to its place, and gradients take the way of their vectors."""
+"""Tests of the order of vectors in the all-to-alls: it is restored on arrival, and gradients have the same order."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ def groups(kinds, dims):
 
 @pytest.mark.parametrize("name", PLANS)
 @pytest.mark.parametrize("num_samples", [0, 3])
-def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> None:
+def test_split_gradients_are_the_gradients_of_the_merged_vectors(name: str, num_samples: int) -> None:
     kinds, dims = PLANS[name]
     replicated = [table for table, kind in enumerate(kinds) if KINDS[kind].replicated]
     arrivals = Arrivals(groups(kinds, dims), replicated, dims, CPU)
@@ -54,7 +54,7 @@ def test_gradient_takes_the_way_of_its_vector(name: str, num_samples: int) -> No
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_vectors_of_each_group_come_back(name: str) -> None:
+def test_vectors_of_each_group_are_the_same_after_they_were_flattened(name: str) -> None:
     for rank_groups in groups(*PLANS[name]):
         # The ranks whose samples get the vectors of each group: two groups reach half of the ranks, the others all.
         reached = [range(NUM_RANKS), (0, 2), (1, 3)][: len(rank_groups)] + [range(NUM_RANKS)] * (len(rank_groups) - 3)

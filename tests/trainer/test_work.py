@@ -12,6 +12,7 @@ B = 24  # samples of a step
 
 
 def model_and_work(config, device="cpu") -> tuple[DenseModel, StepWork]:
+    """Return the dense layers of a configuration, and the work of its steps on this device."""
     model = DenseModel(config.model, config.embedding.dims, 1, torch.float32)
     return model, StepWork(config, model, torch.device(device))
 

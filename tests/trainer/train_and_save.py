@@ -22,6 +22,7 @@ from trainer.world import World, join, world_from
 
 
 def main(steps: int, out: Path, variants: dict) -> None:
+    """Train each variant, and save its result."""
     world = world_from(os.environ)
     world = replace(world, local_size=max(1, world.size // 2))  # as if the ranks were on two hosts
     join(world)

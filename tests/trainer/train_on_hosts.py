@@ -8,6 +8,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -23,7 +24,12 @@ from trainer.world import World, join, world_from
 
 VECTORS = 2  # the place of pooled vectors among the all-to-alls of all ranks in a step, after lengths and rows
 
-Sent = tuple[int, int]  # bytes to other ranks of the host, and to other hosts
+
+class Sent(NamedTuple):
+    """Bytes that a rank sends to other ranks."""
+
+    within_host: int
+    across_hosts: int
 
 
 class Even(Synthetic):
@@ -53,7 +59,7 @@ def count(world: World) -> tuple[list[Sent], list[Sent]]:
                 across += size * row_bytes
             elif other != world.rank:
                 within += size * row_bytes
-        (world_bytes if group is None else host_bytes).append((within, across))
+        (world_bytes if group is None else host_bytes).append(Sent(within, across))
         return all_to_all_single(output, tensor, received, sent, group, **options)
 
     dist.all_to_all_single = counting
@@ -64,15 +70,16 @@ def predicted(config, world: World) -> Sent:
     """Return the bytes that this rank sends in a step, as a dry run prints them."""
     job = dry_run_job(config, world.size, world.local_size)
     steps = rank_steps(plan(config, world), job.workload, job.machine, job.dense, job.operations_per_second)
-    return steps[world.rank].bytes_within_host, steps[world.rank].bytes_across_hosts
+    return Sent(steps[world.rank].bytes_within_host, steps[world.rank].bytes_across_hosts)
 
 
 def total(calls: list[Sent]) -> Sent:
     """Return the sum of the bytes of several all-to-alls."""
-    return sum(within for within, _ in calls), sum(across for _, across in calls)
+    return Sent(sum(call.within_host for call in calls), sum(call.across_hosts for call in calls))
 
 
 def main(steps: int, out: Path, variants: dict) -> None:
+    """Train each variant, and save its result with the bytes that were counted and predicted."""
     world = world_from(os.environ)
     join(world)
     world_bytes, host_bytes = count(world)
@@ -82,10 +89,12 @@ def main(steps: int, out: Path, variants: dict) -> None:
         world_bytes.clear()
         host_bytes.clear()
         result = train(config, world, steps, source)
-        result["counted"] = total(world_bytes + host_bytes)
+        result["counted"] = tuple(total(world_bytes + host_bytes))
         result["predicted"] = tuple(steps * size for size in predicted(config, world))
-        result["pooled"] = total(world_bytes[VECTORS :: len(world_bytes) // steps])
-        result["inside"] = len(host_bytes), total(host_bytes)[1]
+        result["pooled_bytes_across_hosts"] = total(world_bytes[VECTORS :: len(world_bytes) // steps]).across_hosts
+        # All-to-alls inside a host.
+        result["num_inside"] = len(host_bytes)
+        result["inside_bytes_across_hosts"] = total(host_bytes).across_hosts
         torch.save(result, out / f"{name}-{world.rank}.pt")
     dist.destroy_process_group()
 

@@ -12,13 +12,14 @@ original = Synthetic.batch
 
 
 def batch(self: Synthetic, step: int, start: int, size: int) -> Batch:
+    """Return a batch, with the wrong id if it is that of the step on the rank."""
     samples = original(self, step, start, size)
-    if step == STEP and os.environ["RANK"] == rank:
+    if step == STEP and os.environ["RANK"] == wrong_rank:
         samples.ids[TABLE * size + SAMPLE] = ID
     return samples
 
 
 if __name__ == "__main__":
-    rank = sys.argv.pop(1)
+    wrong_rank = sys.argv.pop(1)
     Synthetic.batch = batch
     command.main()

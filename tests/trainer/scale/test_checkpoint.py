@@ -23,6 +23,7 @@ OpenCheckpoints = Callable[..., Checkpoints]
 
 
 def save(checkpoints: Checkpoints, *steps: int) -> None:
+    """Save these steps, and wait until they are saved."""
     for step in steps:
         checkpoints.save(step, {"step": step})
     checkpoints.wait()
@@ -41,13 +42,14 @@ def open_checkpoints(single_rank_world: World, tmp_path: Path) -> OpenCheckpoint
 
 @pytest.fixture
 def saved(open_checkpoints: OpenCheckpoints) -> Checkpoints:
-    """Return checkpoints in that folder, of which step 1 is saved."""
+    """Return checkpoints in the folder `kept`, of which step 1 is saved."""
     checkpoints = open_checkpoints()
     save(checkpoints, 1)
     return checkpoints
 
 
 def small_state() -> State:
+    """Return a dense tensor, and a table in two parts."""
     return {
         "dense": whole(torch.arange(5.0)),
         "table.0.weight": Rows(6, [Part(0, torch.ones(2, 3)), Part(2, torch.ones(4, 3))]),
@@ -69,13 +71,13 @@ def test_checkpoint_has_values_at_time_of_save(open_checkpoints: OpenCheckpoints
     checkpoints = open_checkpoints(state)
     for step in (1, 2):  # the second save reuses the copies of the first
         state["dense"].parts[0].tensor.fill_(step)
-        checkpoints.save(step, {"sum": 0.1 + 0.2, "none": float("nan")})
+        checkpoints.save(step, {"sum": 0.1 + 0.2, "unknown": math.nan})
         state["dense"].parts[0].tensor.fill_(-1.0)
     checkpoints.wait()
     numbers = checkpoints.load(2)
     assert state["dense"].parts[0].tensor.tolist() == [2.0] * 5
     assert numbers["sum"] == 0.1 + 0.2
-    assert str(numbers["none"]) == "nan"
+    assert math.isnan(numbers["unknown"])
 
 
 def test_save_issues_no_collective(open_checkpoints: OpenCheckpoints) -> None:

@@ -33,6 +33,7 @@ def run_threads(*ranks: Callable[[Coordinator], object], timeout_seconds: float 
 
 
 def raise_disk_full() -> int:
+    """Fail as a write to a full disk does."""
     raise OSError(28, "No space left on device")
 
 

@@ -1,4 +1,4 @@
-"""Tests of the parts of a predicted step, by hand."""
+"""Tests of the parts of a predicted step against sums by hand, and of their text."""
 
 import pytest
 

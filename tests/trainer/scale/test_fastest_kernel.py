@@ -26,6 +26,7 @@ def measures(monkeypatch):
 
 
 def kernel_of(run):
+    """Return the name of the class of all kernels of a run."""
     (kernel,) = {type(kernel).__name__ for _, kernel, _ in run.trainer.tables.locate()}
     return kernel
 

@@ -24,6 +24,7 @@ CACHE_BYTES = 1500  # less than half of the rows
 
 
 def weights(*shards: Shard, seed: int = 1, dtype: torch.dtype = torch.bfloat16) -> HalfPrecision:
+    """Return the rounding of the weights of these shards."""
     return HalfPrecision(dtype, torch.float32, seed, shards, CPU)
 
 
@@ -60,9 +61,8 @@ def test_draws_differ_by_seed_step_table_row_and_column() -> None:
     flat = torch.stack([*all_draws.values()]).flatten()
     assert flat.min() >= 0
     assert flat.max() < 1 << 16
-    pairs = len(flat) * (len(flat) - 1) / 2 / 65_536  # equal ones that chance would make
-    equal = (len(flat) - len(flat.unique())) / pairs
-    assert 0.7 < equal < 1.3
+    equal_by_chance = len(flat) * (len(flat) - 1) / 2 / (1 << 16)  # pairs of equal draws
+    assert 0.7 < (len(flat) - len(flat.unique())) / equal_by_chance < 1.3
 
 
 @pytest.mark.parametrize("share", [0.001, 0.25, 0.5, 0.9])
@@ -177,7 +177,7 @@ def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> No
     assert weight.flatten().tolist() == [-7.25, 2.0]
 
 
-def test_memory_of_rows_is_half_in_plan_and_in_truth(small_run) -> None:
+def test_rows_take_half_of_the_memory_in_the_plan_and_in_the_tables(small_run) -> None:
     large = {"embedding": {"rows": [4000, 700, 900, 10, 250], "dim": 32}, "sharding": {"kind": "table_wise"}}
     full, half = (small_run(large, {"embedding": {"dtype": dtype}}) for dtype in ("", "bfloat16"))
     bytes_of = {run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.parts()) for run in (full, half)}

@@ -22,12 +22,14 @@ TOLERANCE = {"rtol": 2e-5, "atol": 2e-5}
 
 
 def kernel(name: str, rule: str = "rowwise_adagrad", rows: int = ROWS) -> Kernel:
+    """Return a kernel of one table whose weights are the same for each name."""
     instance = open_kernel(name, OptimizerConfig(embedding=rule), (rows, DIM), Precision(torch.float32), CPU)
     instance.weight.copy_(torch.linspace(-1, 1, instance.weight.numel()).view_as(instance.weight))
     return instance
 
 
 def assert_same(first: Kernel, second: Kernel) -> None:
+    """Check that two kernels have the same weights and states, except for rounding."""
     torch.testing.assert_close(first.weight, second.weight, **TOLERANCE)
     torch.testing.assert_close(first.state, second.state, **TOLERANCE)
 

@@ -35,8 +35,9 @@ def days(tmp_path) -> Path:
     return tmp_path
 
 
-def opened(directory: Path, global_batch: int = 4, **config) -> MultiHot:
-    source = open_criteo(CriteoConfig(str(directory), **config), ROWS, global_batch, warn=pytest.fail)
+def opened(directory: Path, **config) -> MultiHot:
+    """Return the source over the days of a directory, with a global batch of four samples."""
+    source = open_criteo(CriteoConfig(str(directory), **config), ROWS, global_batch=4, warn=pytest.fail)
     assert isinstance(source, MultiHot)
     return source
 
@@ -79,6 +80,7 @@ def test_planner_knows_the_ids_of_a_bag(days) -> None:
 
 
 def cut(file: Path, end: int = 100) -> None:
+    """Cut a file at this offset."""
     file.write_bytes(file.read_bytes()[:end])
 
 

@@ -20,6 +20,7 @@ def published(preset: str, ranks: int = 128) -> str:
 
 
 def output(*arguments: str) -> str:
+    """Return the output of the command; its errors are raised."""
     result = CliRunner().invoke(dry_run, list(arguments), standalone_mode=False, catch_exceptions=False)
     return result.output
 

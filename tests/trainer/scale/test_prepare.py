@@ -23,6 +23,7 @@ from trainer.scale.shards import open_criteo
 
 
 def tsv_rows(*numbers: int) -> bytes:
+    """Return a row of TSV for each of these numbers, which all its integers have."""
     return "".join("\t".join(criteo_row(integers=str(number))) + "\n" for number in numbers).encode()
 
 

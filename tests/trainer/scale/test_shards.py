@@ -24,11 +24,13 @@ def cells(number: int) -> list[str]:
 
 
 def open_rows(path: Path, global_batch: int = 8, **config) -> Criteo:
+    """Return the source over the rows of a TSV or of a prepared directory."""
     return open_criteo(CriteoConfig(str(path), **config), ROWS, global_batch, warn=pytest.fail)
 
 
 @pytest.fixture
 def tsv(write_rows) -> Path:
+    """Return a TSV of 33 rows."""
     return write_rows(*map(cells, range(33)))
 
 
@@ -40,6 +42,7 @@ def prepared(tsv, tmp_path) -> Path:
 
 
 def equal(first: Batch, second: Batch) -> bool:
+    """Return True if two batches have equal tensors of the same types."""
     pairs = [(getattr(first, part), getattr(second, part)) for part in ("dense", "ids", "lengths", "labels")]
     return all(a.dtype == b.dtype and torch.equal(a, b) for a, b in pairs)
 
@@ -83,7 +86,7 @@ def manifest_with(**changes: object) -> Callable[[bytes], bytes]:
 
 
 @pytest.mark.parametrize(
-    ("file", "change", "fault"),  # the change of a file that is missing is None
+    ("file", "change", "fault"),  # change None: the file is missing
     [
         (MANIFEST, None, "is not a prepared directory: it has no manifest.json"),
         (MANIFEST, lambda _: b"{", "cannot read .*manifest.json: Expecting"),
@@ -94,6 +97,7 @@ def manifest_with(**changes: object) -> Callable[[bytes], bytes]:
         (MANIFEST, manifest_with(train=3), "manifest.json is damaged: "),
         (MANIFEST, manifest_with(train=[]), "damaged: it has no row to train on"),
         ("train-00001.bin", None, "cannot read .*train-00001.bin: No such file"),
+        # A row has 164 bytes.
         ("train-00002.bin", lambda _: bytes(900), "train-00002.bin is damaged: it has 900 bytes instead of 984"),
         ("held_out-00000.bin", lambda _: bytes(10_000), "is damaged: it has 10,000 bytes instead of 492"),
     ],

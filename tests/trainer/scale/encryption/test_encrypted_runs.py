@@ -21,11 +21,12 @@ from trainer.scale.prepare import prepare
 from trainer.scale.run import Run
 from trainer.scale.shards import MANIFEST
 
-NUM_ROWS, TABLES = 40, 26
+NUM_ROWS, TABLES = 40, 26  # of the TSV; a table for each category
 MARKED = 7  # the sample, and the row of a table, whose bytes are looked for
 
 
 def new_key(path: Path) -> str:
+    """Write a new key to a private file, and return the path."""
     path.write_text(secrets.token_hex(32))
     path.chmod(0o600)
     return str(path)
@@ -33,11 +34,13 @@ def new_key(path: Path) -> str:
 
 @pytest.fixture
 def key(tmp_path) -> str:
+    """Return the path of a key."""
     return new_key(tmp_path / "key")
 
 
 @pytest.fixture
 def tsv(write_rows) -> Path:
+    """Return a TSV in which each row has numbers and categories of its own."""
     return write_rows(
         *(
             [str(row % 2), *(str(row * 1009 + column) for column in range(13)), *[f"{row * 7_654_321:08x}"] * TABLES]
@@ -72,6 +75,7 @@ def make_run(tmp_path, tsv, small_run):
 
 
 def files_with(folder: Path, marker: bytes) -> list[str]:
+    """Return the names of the files below a folder that have these bytes."""
     return [path.name for path in sorted(folder.rglob("*")) if path.is_file() and marker in path.read_bytes()]
 
 
@@ -124,6 +128,7 @@ def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
 
 
 def damage(path: Path, place: int) -> None:
+    """Flip a bit of the byte at this place of a file."""
     content = bytearray(path.read_bytes())
     content[place] ^= 1
     path.write_bytes(content)

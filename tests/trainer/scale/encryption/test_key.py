@@ -13,6 +13,7 @@ TEXT = "0123456789abcdef" * 4  # names of tests have it, so it is the same in al
 
 @pytest.fixture
 def key_file(tmp_path):
+    """Return the path of a private file with the key."""
     file = tmp_path / "key"
     file.write_text(f"{TEXT}\n")
     file.chmod(0o600)
@@ -65,7 +66,8 @@ def test_invalid_key_is_refused_without_showing_it(key_file, content: str) -> No
     key_file.write_text(content)
     with pytest.raises(ConfigError, match="has no key: what it has is not 64 hexadecimal digits") as raised:
         MasterKey.read(str(key_file))
-    assert not content or content not in str(raised.value)
+    if content:  # every text has the empty one
+        assert content not in str(raised.value)
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])

@@ -1,4 +1,7 @@
-"""Tests of the costs of small tables: bytes, work and memory are compared with sums by hand."""
+"""Tests of the costs of small tables: bytes, work and memory are compared with sums by hand.
+
+Unless a test says otherwise, each of two ranks has five samples, so that a step has 20 ids of the table.
+"""
 
 from dataclasses import replace
 
@@ -13,6 +16,7 @@ ROWS = [Load.WEIGHTS, Load.STATE]  # what is stored for rows
 
 
 def cost(kind: str, ranks: tuple[int, ...], machine: Machine = MACHINE, **more) -> Loads:
+    """Return the cost of a table of this kind on these ranks; `more` is another table, or fields of the workload."""
     table = more.pop("table", TABLE)
     return table_cost(KINDS[kind], ranks, table, Workload((table,), **{"samples": (5, 5), **more}), machine)
 

@@ -24,20 +24,24 @@ NO_LIMIT = 1 << 50
 WORST = 1.15  # ratio to the best plan; 1.11 was the worst of 200 cases like these, and 88 % were the best plan
 
 
-def plan(tables, samples=(256, 256), kinds=None, memory_bytes=NO_LIMIT, base_bytes=0, machine=MACHINE) -> Plan:
+def plan(tables, samples=(256, 256), kinds=None, memory_bytes=NO_LIMIT, base_bytes=0) -> Plan:
+    """Return the plan of these tables; `samples` has those of each rank."""
     kinds = kinds or (AUTO,) * len(tables)
-    return choose(Workload(tuple(tables), samples), machine, kinds, memory_bytes, base_bytes)
+    return choose(Workload(tuple(tables), samples), MACHINE, kinds, memory_bytes, base_bytes)
 
 
 def slowest(planned: Plan) -> float:
+    """Return the predicted seconds of the slowest rank."""
     return max(load.seconds for load in planned.predicted)
 
 
 def kinds_of(planned: Plan) -> list[str]:
+    """Return the kind of each table."""
     return [placement.kind for placement in planned.tables]
 
 
 def some_tables(draw: random.Random, most: int, least: int = 1) -> tuple[Table, ...]:
+    """Return `least` to `most` tables of 1 to a million rows."""
     return tuple(
         Table(int(10 ** draw.uniform(0, 6)), draw.choice([8, 64]), draw.choice([0.5, 1, 4, 20]))
         for _ in range(draw.randint(least, most))

@@ -13,6 +13,7 @@ from trainer.scale.sharding.workload import Machine, Workload
 
 
 def step(kind: str, ranks: tuple[int, ...], samples: tuple[int, ...], machine: Machine = MACHINE):
+    """Return the step of a job with the table, and the cost of the table of this kind on these ranks."""
     workload = Workload((TABLE,), samples)
     return Step(workload, machine), table_cost(KINDS[kind], ranks, TABLE, workload, machine)
 
@@ -37,7 +38,7 @@ def test_only_bytes_to_other_ranks_take_network_time() -> None:
 
 def test_sent_bytes_stay_on_the_rank_or_go_to_its_host_or_to_others() -> None:
     step_model, loads = step("row_wise", (0, 1, 2, 3), (5, 4, 3, 6))
-    local_bytes = step_model.share * loads[:3]
+    local_bytes = step_model.share * loads[[Load.IDS, Load.POOLED, Load.GRADIENTS]]
     parts = local_bytes + step_model.within_hosts(loads) + step_model.crossing_hosts(loads)
     assert parts.flatten().tolist() == pytest.approx(step_model.sent_and_received(loads)[0].flatten().tolist())
 

@@ -1,4 +1,4 @@
-"""Tests of sharding plans as text."""
+"""Tests of sharding plans as text: placements, prediction, and numbers of bytes."""
 
 import re
 

@@ -6,10 +6,12 @@ POPULAR, RARE = Table(1_000, 7, 50.0), Table(9_000, 7, 1.0)  # 32 and 288 kB wit
 
 
 def tables(room: int, host_room: int | None = None) -> tuple[Table, ...]:
+    """Return the rare and the popular table on a rank with this room in bytes; None: its host has no limit."""
     return with_tiers(Workload((RARE, POPULAR), (8,)), room, host_room).tables
 
 
 def shares(room: int) -> list[float]:
+    """Return the share of each table that is in host memory."""
     return [table.host_share for table in tables(room)]
 
 

@@ -1,6 +1,6 @@
 """Tests of a kernel whose rows are on a disk: to the bit, it computes what the kernel with all rows in memory computes.
 
-Caches have exactly the rows of a batch, one less, and so few that a single bag does not fit.
+Some caches have room for exactly the rows of a batch, some for one row less, and some for less than a single bag.
 """
 
 import time
@@ -24,8 +24,9 @@ CPU = torch.device("cpu")
 ROWS, DIM, RATE, STEPS = 64, 3, 0.1, 20
 
 
-def memory(num_slots: int, rows: int = ROWS, dtype: torch.dtype = torch.float32) -> int:
-    return num_slots * ((DIM + 1) * dtype.itemsize + SLOT_BYTES) + INDEX_BYTES * rows
+def memory(num_slots: int, dtype: torch.dtype = torch.float32) -> int:
+    """Return the bytes of a cache with this many slots for rows."""
+    return num_slots * ((DIM + 1) * dtype.itemsize + SLOT_BYTES) + INDEX_BYTES * ROWS
 
 
 def kernels(folder, num_slots: int, rule: str, dtype=torch.float32) -> tuple[TorchKernel, TieredKernel]:
@@ -62,7 +63,8 @@ def train(
         gradient = torch.randn(sums.shape, generator=generator, dtype=sums.dtype)
         if shares_moments:
             merged = kernel.merge(batch, gradient)
-            kernel.apply(merged, RATE, merged.gradient.square().sum(dim=1) / 7)
+            moments = merged.gradient.square().sum(dim=1) / 7  # as if a row had more columns, on other ranks
+            kernel.apply(merged, RATE, moments)
         else:
             kernel.update(batch, gradient, RATE)
     return results
@@ -71,6 +73,7 @@ def train(
 def assert_equal(
     plain: TorchKernel, tiered: TieredKernel, batches: list[Bags], *, shares_moments: bool, looks_ahead: bool = False
 ) -> None:
+    """Train both kernels, and check that their sums, weights and states are equal, bit for bit."""
     sums = [
         train(kernel, batches, shares_moments=shares_moments, looks_ahead=looks_ahead) for kernel in (plain, tiered)
     ]
@@ -210,7 +213,7 @@ def test_range_of_rows_is_read_and_written_through_the_cache(tmp_path) -> None:
     assert torch.equal(plain.lookup(every_row), tiered.lookup(every_row))
 
 
-def test_memory_that_holds_no_row_is_refused_in_one_line(tmp_path) -> None:
+def test_memory_that_holds_no_row_is_refused(tmp_path) -> None:
     with pytest.raises(
         ConfigError, match=r"embedding\.memory is too small: it has to hold at least \d+ bytes for 64 rows"
     ):

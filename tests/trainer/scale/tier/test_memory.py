@@ -36,7 +36,7 @@ def test_groups_that_are_not_small_share_the_rest_of_the_memory(memory, sizes, s
         ({"embedding": {"memory": -1}}, r"embedding\.memory is -1: it must be 0 \(no limit\) or more"),
     ],
 )
-def test_what_does_not_fit_rows_on_a_disk_is_refused_in_one_line(changes, error) -> None:
+def test_setting_that_does_not_fit_rows_on_a_disk_is_refused(changes, error) -> None:
     with pytest.raises(ConfigError, match=error):
         apply_changes(demo(), [TIER, changes])
 

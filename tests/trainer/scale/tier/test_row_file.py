@@ -1,4 +1,4 @@
-"""Tests of rows on a disk: what is written is read, and each error is one line that names the folder."""
+"""Tests of rows on a disk: rows that were written are read, and an error says what failed and what to change."""
 
 import resource
 
@@ -14,6 +14,7 @@ RECORD = np.dtype([("weight", np.float32, (DIM,)), ("state", np.float32)])
 
 @pytest.fixture
 def file(tmp_path) -> RowFile:
+    """Return a new file of rows in the folder `new`."""
     return RowFile(tmp_path / "new", ROWS, RECORD)
 
 
@@ -51,7 +52,7 @@ def test_row_behind_the_end_is_an_error(file) -> None:
         file.read(np.array([5, ROWS + 3]))
 
 
-def test_closed_file_is_an_error_of_one_line(file, monkeypatch) -> None:
+def test_error_of_a_write_names_the_folder(file, monkeypatch) -> None:
     monkeypatch.setattr(file, "_descriptor", 1_000_000)
     with pytest.raises(TierError, match=r"cannot write rows in \S+/new: Bad file descriptor\. "):
         file.write(np.array([1, 4]), records(file, np.array([1, 4])))
@@ -67,20 +68,20 @@ def test_full_disk_is_known_at_once(tmp_path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_folder_that_cannot_be_made_is_an_error_of_one_line(tmp_path) -> None:
+def test_error_of_a_folder_that_cannot_be_made_names_its_key(tmp_path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(TierError, match=r"in \S+/file/rows: Not a directory\. .* --set embedding\.tier\.folder=…"):
         RowFile(tmp_path / "file" / "rows", 10, RECORD)
 
 
-def test_machine_with_unknown_numbers_of_system_calls_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
+def test_machine_with_unknown_numbers_of_system_calls_is_refused(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(many_calls.platform, "machine", lambda: "riscv64")
     monkeypatch.setattr(row_file, "threads", many_calls.threads.__wrapped__)
     with pytest.raises(TierError, match="the numbers of system calls of riscv64 are not known"):
         row_file.RowFile(tmp_path, 10, RECORD)
 
 
-def test_kernel_without_room_for_requests_is_an_error_of_one_line(tmp_path, monkeypatch) -> None:
+def test_error_of_a_kernel_without_room_for_requests_names_the_limit(tmp_path, monkeypatch) -> None:
     def full(*_: object) -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 

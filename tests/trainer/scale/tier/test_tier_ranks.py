@@ -27,7 +27,10 @@ CASES = [f"{kind}, {optimizer}" for kind in KINDS for optimizer in OPTIMIZERS]
 
 
 def variant(name: str, memory: int, out: Path) -> list:
-    """Return the changes of a case; both places have the plan of rows in memory."""
+    """Return the changes of a case. `memory` is bytes for its rows, 0: all rows are in memory.
+
+    The plan of the rows in memory is saved, and used for the rows on a disk as well.
+    """
     kind, optimizer = name.split(", ")
     dtype = "bfloat16" if optimizer == "bfloat16" else ""
     embedding = {
@@ -43,6 +46,7 @@ def variant(name: str, memory: int, out: Path) -> list:
 
 @pytest.fixture(scope="module")
 def results_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the folder of all results, so that the ranks start once for all cases."""
     return tmp_path_factory.mktemp("tier")
 
 
