@@ -39,6 +39,10 @@ or all ranks before any rank raised an exception or was killed.
 | another finding | `failed` |
 | none, and all ranks finished | `done` |
 | none, and a signal ended a rank | `cancelled` |
+| none, and nothing explains the end | `unknown` |
+
+If the kernel or the output of a rank shows that the scheduler ended the launch, the outcome is `cancelled` (time
+limit), `preempted` or `node_lost` instead ([failures.md](failures.md)).
 
 In the tables, a job has the ranks 0 to 3 on the host node-a, unless a row says otherwise. A note in “…” quotes the
 finding. An agent looks at its ranks ten times a second; a *look* is one of these readings. An *older kernel* is one
@@ -47,15 +51,15 @@ row is a test.
 
 ## One rank ends by itself
 
-Cause and severity by the moment of the end. The culprit is the rank that ended. `teardown` is after the last step:
-the other ranks have finished.
+The table has the cause and the severity, by the moment at which the rank ends. The culprit is this rank. `teardown` is
+after the last step: the other ranks have finished.
 
 """
 LAUNCHER_TEXT = """\
 
 Launchers: {launchers}.
 
-Cause and culprit are the same under all of them. The table has the severity without restarts. If the launcher has
+Cause and culprit do not depend on the launcher. The table has the severity without restarts. If the launcher has
 restarts left, the finding is a warning for {restart:g} s, in which the launcher should start the job again. After a
 restart it stays a warning for {start:g} s more, because new processes import torch before they are ranks.
 

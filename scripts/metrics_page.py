@@ -21,7 +21,7 @@ The upper bounds of its buckets are 1 ms × 2^k, k = 0 … {len(STEP_SECONDS_BOU
 MEASURES_TABLE = """
 ## Measures
 
-The values that are counted in a step of a rank. The step log, and `totals` in a snapshot, have the same
+This table has the values that are counted in a step of a rank. The step log, and `totals` in a snapshot, have the same
 columns; {} is a phase or an op. The value in a step is one of these:
 
 - *difference*: the difference of the totals at the two ends of the step

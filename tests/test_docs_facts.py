@@ -210,12 +210,12 @@ NUMBERS = {
         f"{SPANS[score.INIT_SECONDS]} of it",
     ],
     "docs/agent-acts.md": [
-        f"({GRACE:.0f} s, or what the hub says from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
-        f"{agent_acts._MAX_GRACE_SECONDS:.0f} s)",
+        f"is {GRACE:.0f} s, or what the hub asks for, from {agent_acts._MIN_GRACE_SECONDS:.0f} to "
+        f"{agent_acts._MAX_GRACE_SECONDS:.0f} s",
         f"{WORDS[processes._LOOKS]} times within {(processes._LOOKS - 1) * processes._LOOK_SECONDS:.2f} s",
-        f"One act for a job in {SPANS[ACT_INTERVAL_SECONDS]} ",
-        f"and {WORDS[agent_acts.MAX_ACTS_OF_HOST]} ranks or launchers of the host in {SPANS[agent_acts.HOST_SECONDS]}. "
-        f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} one",
+        f"A job may have one act in {SPANS[ACT_INTERVAL_SECONDS]},",
+        f"A host may have {WORDS[agent_acts.MAX_ACTS_OF_HOST]} acts in {SPANS[agent_acts.HOST_SECONDS]}. "
+        f"A {WORDS[agent_acts.MAX_ACTS_OF_HOST + 1]} request",
         f"At {ledger.ROTATE_BYTES >> 20} MiB a new file begins with the last {ledger._MAX_ACTS:,} acts",
     ],
     "docs/agent.md": [
@@ -255,7 +255,7 @@ NUMBERS = {
         f"sequence numbers of { {8: 'eight'}[layout.MAX_GROUPS] } process groups",
         f"torch older than {'.'.join(map(str, OLDEST_TORCH))}",
     ],
-    "docs/scale.md": [f"A hub asks {config._MAX_DISCOVERED:,} agents of discovery at most"],
+    "docs/scale.md": [f"A hub asks at most {config._MAX_DISCOVERED:,} agents that it has found by discovery"],
     "docs/threat-model.md": [
         f"a world of up to {limits.MAX_WORLD_SIZE:,} ranks",
         f"the first {limits.MAX_NAMED_MISSING} named",

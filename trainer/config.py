@@ -25,7 +25,7 @@ class TrainConfig:
     global_batch: int = 512  # samples of a step over all ranks
     dtype: str = "float32"  # type of weights and computation: float32 or float64
     autocast: bool = True  # compute matrix products of dense layers in bfloat16 on GPUs
-    cpu_autocast: bool = False  # the same on CPUs; faster only if they have instructions for it, such as avx512_bf16
+    cpu_autocast: bool = False  # compute matrix products of dense layers in bfloat16 on CPUs; faster with avx512_bf16
     seed: int = 1  # seed of initial weights and synthetic samples
     progress_every: int = 50  # steps between two lines of progress
     stop_at_nan: bool = True  # end the run when the loss is NaN or infinite: later steps learn nothing

@@ -34,8 +34,8 @@ UNEXPLAINED = {
     "the boxes of the other ranks were removed a quarter of an hour after the owner's end",
     "ranks of an older kernel end with their launcher, whose parent may still report their status",
     "ranks are killed with their launcher, whose status is not known yet",
-    "the same, and their launcher ends well",
-    "the same, and their launcher may still report its end",
+    "all ranks end with exit code 1 without last words, and their launcher ends well",
+    "all ranks end with exit code 1 without last words, and their launcher may still report its end",
     "all ranks end with their launcher in an uneven all_to_all; the status of the launcher is unknown",
 }
 

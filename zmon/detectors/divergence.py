@@ -31,8 +31,9 @@ class Divergence(Thresholds):
     # The training has diverged if a loss is NaN or infinite in this many consecutive steps. A gradient scaler that
     # starts too high skips a few steps.
     num_steps: int = 10
-    # The same, if one rank had the first one and all others followed in the next step. Broken weights spread in this
-    # way. A gradient scaler does not: it skips a step on all ranks, and the next loss is finite or smaller.
+    # This many steps are enough if one rank had the first NaN or infinite loss, and all others followed in the next
+    # step. Broken weights spread in this way. A gradient scaler does not: it skips a step on all ranks, and the next
+    # loss is finite or smaller.
     num_steps_of_spread: int = 3
     name = "divergence"
     separate = False

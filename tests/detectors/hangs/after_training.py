@@ -68,7 +68,7 @@ AFTER_TRAINING = (
     Row("one rank saves for 5 min, and the others wait in a barrier after the loop", HUNG.format("warning"),
         reports(2, 0, seconds=300.0, standing=SAVES)),
     Row("one rank left its loop, and the others wait in a step", HUNG.format("critical"), reports(2),
-        note="the same holds if the hub does not know the places of the others"),
+        note="also if the hub does not know the places of the others"),
     Row("one rank left its loop, and the others wait in a backward pass", HUNG.format("critical"),
         reports(2, 0, inside="backward")),
     Row("all ranks but one left the loop, and wait for it in a collective", HUNG.format("critical"), reports(0, 1, 3)),

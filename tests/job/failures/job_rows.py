@@ -66,7 +66,7 @@ CODE = (
             "python3: error while loading shared libraries: libnccl.so.2: cannot open shared object file"),
     printed("argparse refuses an argument", "configuration",
             "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --learning-rate"),
-    printed("the same under torchrun", "configuration",
+    printed("argparse refuses an argument under torchrun", "configuration",
             torchrun(2, "usage: train.py [-h] [--lr LR]\ntrain.py: error: unrecognized arguments: --learning-rate\n")),
     raised("assertion", "AssertionError: the batch is empty"),
     raised("assertion", "RuntimeError: CUDA error: device-side assert triggered"),
@@ -105,7 +105,7 @@ CODE = (
     raised("configuration", "KeyError: 'RetinaHead2 is not in the models registry. Please check its spelling'"),
     printed("a task of Ray fails, and only its type is printed", "assertion",
             "ray.exceptions.RayTaskError(AssertionError): ray::train() (pid=4711)"),
-    printed("the same of a type that says nothing", "unknown",
+    printed("a task of Ray fails, and only a type that says nothing is printed", "unknown",
             "ray.exceptions.RayTaskError(RuntimeError): ray::train() (pid=4711)"),
 )  # fmt: skip
 LAUNCHERS = tuple(
@@ -128,28 +128,29 @@ SURVIVED = (
     printed("NCCL warns at its start", "code_error",
             "node-3:4711:4720 [0] NCCL WARN Failed to open libibverbs.so: No such file or directory\n" + STEPS +
             traceback("ValueError: bad batch 17")),
-    printed("a deprecation", "unknown",
+    printed("a library prints a deprecation warning", "unknown",
             "/lib/x.py:3: FutureWarning: `torch.cuda.amp` is deprecated: unrecognized arguments will fail\n"
             + MORE_STEPS),
-    printed("an optional module is missing", "unknown",
+    printed("a library warns that an optional module is missing", "unknown",
             "WARNING: No module named apex\n[W1128 12:00:00.1 init.cpp:7] Warning: No module named apex\n"
             + MORE_STEPS),
-    printed("Ray guesses", "unknown",
+    printed("Ray lists what may have ended a worker", "unknown",
             "(raylet) A worker died. There are some potential root causes. (1) The process is killed by SIGKILL by OOM"
             " killer due to high memory usage. (2) SIGSEGV"),
-    printed("the launch goes on", "unknown", MORE_STEPS),
-    Row("nothing is known", "unknown", Clues()),
-    Row("an exit code that says nothing", "unknown", Clues(exit_status="exit code 1")),
+    printed("the output has only further steps", "unknown", MORE_STEPS),
+    Row("there are no last words, no output and no exit status", "unknown", Clues()),
+    Row("only exit code 1 is known", "unknown", Clues(exit_status="exit code 1")),
     raised("unknown", "RuntimeError: Step 1 exited with non-zero status 1", "only a launcher's exception"),
     printed("only torchrun's report, with exit code 1", "unknown", torchrun(1)),
 )  # fmt: skip
 LAST_WORDS = (
-    Row("an exception", "device_memory", Clues(words("exception", "torch.OutOfMemoryError", "CUDA out of memory."))),
-    Row("they come before an older traceback in the output", "storage",
+    Row("an exception of torch", "device_memory",
+        Clues(words("exception", "torch.OutOfMemoryError", "CUDA out of memory."))),
+    Row("an exception, and another traceback in the output: the last words count", "storage",
         Clues(words("exception", "builtins.OSError", "[Errno 5] Input/output error"), output=(traceback(OOM),))),
-    Row("a launcher's exit, whose cause counts", "diverged",
+    Row("`sys.exit(1)` because of an exception: the exception counts", "diverged",
         Clues(words("exception", "builtins.SystemExit", "1", root="ValueError: loss is NaN at step 900"))),
-    Row("a victim's error, after the rank's device failed", "device_error",
+    Row("a broken connection, after an error of the rank's device", "device_error",
         Clues(words("exception", "builtins.RuntimeError", CLOSED),
               output=("CUDA error: an illegal memory access was encountered",))),
     Row("a clean exit", "unknown", Clues(words("exit", ""), "exit code 0")),

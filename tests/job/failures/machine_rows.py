@@ -21,7 +21,7 @@ from zmon.job.failures import Clues
 
 MEMORY = (
     raised("device_memory", OOM, "a rank's device has no memory left"),
-    printed("the same, and the rank raises again while it cleans up", "device_memory",
+    printed("a rank's device has no memory left, and the rank raises again while it cleans up", "device_memory",
             traceback(OOM) + NEXT + traceback("RuntimeError: the writer is closed")),
     raised("device_memory", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled"
             " cuda error, NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
@@ -40,7 +40,7 @@ MEMORY = (
     raised("host_limit", "RuntimeError: DataLoader worker (pid 4720) is killed by signal: Bus error. It is possible"
             " that dataloader's workers are out of shared memory."),
     Row("a bus error, mostly of a full /dev/shm", "host_limit", Clues(exit_status="signal SIGBUS")),
-    printed("the same, as a shell reports it", "host_limit", "train.sh: line 3:  4711 Bus error               (core"
+    printed("a shell reports a bus error", "host_limit", "train.sh: line 3:  4711 Bus error               (core"
             " dumped)"),
     raised("host_memory", "RuntimeError: DataLoader worker (pid(s) 4720) exited unexpectedly"),
     printed("a loader's worker only reports a bus error", "host_limit", STEPS + "ERROR: Unexpected bus error"
@@ -104,8 +104,8 @@ SIGNALS = (
 )  # fmt: skip
 RANKS = (
     printed("NCCL's watchdog aborts a rank that waited ten minutes", "collective_timeout", WATCHDOG),
-    printed("the same under torchrun", "collective_timeout", torchrun(-6, WATCHDOG)),
-    printed("the same, and Python notices the abort", "collective_timeout", WATCHDOG +
+    printed("NCCL's watchdog aborts a rank under torchrun", "collective_timeout", torchrun(-6, WATCHDOG)),
+    printed("NCCL's watchdog aborts a rank, and Python notices the abort", "collective_timeout", WATCHDOG +
             traceback("torch.distributed.DistBackendError: NCCL communicator was aborted on rank 0.")),
     raised("collective_timeout", "RuntimeError: [gloo/transport/tcp/unbound_buffer.cc:81] Timed out waiting 1800000ms"
             " for recv operation to complete"),
@@ -145,7 +145,7 @@ RANKS = (
     printed("torchrun's agent loses the rendezvous", "rendezvous", traceback(
         "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
         "/lib/torch/distributed/elastic/rendezvous/c10d_rendezvous_backend.py")),
-    printed("the same in a collective of the training", "connection_lost", traceback(
+    printed("a collective of the training loses its connection to the store", "connection_lost", traceback(
         "torch.distributed.DistNetworkError: failed to recv, got 0 bytes", "/lib/torch/distributed/utils.py")),
     printed("JAX's processes do not meet", "rendezvous", traceback("jaxlib.xla_extension.XlaRuntimeError:"
             " DEADLINE_EXCEEDED: Barrier timed out.", "/lib/jax/_src/distributed.py")),

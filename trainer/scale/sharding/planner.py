@@ -47,7 +47,7 @@ class ShardingConfig:
     memory_bandwidth: float = (
         8e9  # bytes/s of a rank for random rows: measured with torch on one core, sorting included
     )
-    lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: from the same measurement
+    lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: measured with torch on one core
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
     flops: float = 1.6e11  # operations/s of a rank in dense layers, for a dry run: measured with torch on one core
     host_bandwidth: float = 1.25e9  # bytes/s of a host to other hosts, shared by its ranks: 10 Gbit Ethernet

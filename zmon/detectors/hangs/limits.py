@@ -59,13 +59,13 @@ class HangLimits(Thresholds):
     # evaluation. A job whose ranks were all suspended at once is critical after the same time, and so is one that has
     # left its training loops, if no rank waits for another one.
     moving_at_most_seconds: float = 1800.0
-    # Outside training and in the first steps, the hub looks at the ranks that others wait for after so much silence. A
-    # rank that waits for its own host, and in which nothing changed for as long again, is reported ahead of its lease.
-    # It may wait for others that import, compile or connect on this host, which take seconds.
+    # Outside training and in the first steps, the hub looks at the awaited ranks after this much silence. It reports
+    # such a rank before the end of its lease if the rank waits for its own host, and nothing in it has changed for as
+    # long again. Imports, compilations and connections on the host of the rank take only seconds.
     start_look_seconds: float = 60.0
-    # Silence is critical once the awaited ranks have been in such a wait for this long, while nothing changed in them:
-    # for locks and pipes of their own host, which neither a timeout nor data from the network ends, or for one answer
-    # of a server or driver. Slow storage answers sooner.
+    # Silence is critical once the awaited ranks have waited for a lock or a pipe of their own host, or for one answer
+    # of a server or driver, for this long, while nothing changed in them. Neither a timeout nor data from the network
+    # ends a wait for a lock or pipe, and slow storage answers sooner.
     proof_seconds: float = 5.0
     # A rank that skipped the collectives of a step stays a step behind the others. The sequences of collectives are
     # compared over at least this many recent steps, which shows that the shift lasts.

@@ -66,9 +66,9 @@ class Straggler(Thresholds):
     # The lag must exceed chance by this many standard deviations in a job of two ranks, and by more in a larger job.
     # `python -m bench.straggler` measures the error rates.
     chance_ratio: float = 4.25
-    # The probability that some rank of equal ranks is late in as many of the steps must be below this value. Where
-    # in each step a different rank is slow, some rank has bad luck for twelve steps every few minutes. A smaller value
-    # delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
+    # If all ranks were equally fast, one of them would be late in as many of the compared steps with a probability that
+    # must be below this value. Where in each step a different rank is slow, one rank is late for twelve steps by chance
+    # every few minutes. A smaller value delays findings: see `python -m bench.straggler` and `python -m bench.jitter`.
     rare_ratio: Share = 0.0003
     # If at least this share of the lag is waiting for data, the cause is input. If it is waiting for parameters on a
     # disk, the cause is offload. If the share of data is at most 1 minus this value, the cause is compute.
