@@ -180,9 +180,10 @@ async def _open(
                 return response
             async with response:
                 body = await read(response, url, _MAX_REFUSAL_BYTES)
+    message = ""
     with contextlib.suppress(Undecodable):
-        raise _refused(resource, verb, response.status, decode(body, _Status).message)
-    raise _refused(resource, verb, response.status, "")
+        message = decode(body, _Status).message
+    raise _refused(resource, verb, response.status, message)
 
 
 def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
