@@ -35,7 +35,7 @@ from zmon.schema import measures, names
 from zmon.schema.measures import AMOUNT_MEASURES
 
 MAGIC = b"ZMONBOX\0"
-RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
+RING_CAPACITY = 4096  # boundaries; 82 s of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # how much of the tail is read
