@@ -39,8 +39,8 @@ class StackConfig:
     data_dir: Path
     box_dir: Path | None  # None: the directories of all users
     host: str
-    webhook: str | None = None
-    webhook_warnings: str | None = None
+    webhook: str | None = None  # the URL to which Alertmanager posts alerts; None: to nowhere
+    webhook_warnings: str | None = None  # another URL for warnings; None: that of `webhook`
     agent_port: int = AGENT_PORT
     hub_port: int = HUB_PORT
     prometheus_port: int = 9090

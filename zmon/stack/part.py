@@ -61,7 +61,7 @@ class Part:
                 raise PartFailed(f"cannot start {self.name}", str(error), f"See {self.log}") from error
 
     async def is_healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
-        """Return True if the program runs and its health URL answers 200 now. An answer of another program is none."""
+        """Return True if the program runs and answers 200 at its health URL. Answers of other programs do not count."""
         if self.process is None or self.process.returncode is not None:
             return False
         if self.health is None:

@@ -45,7 +45,7 @@ class RunSteps:
         """Yield every step in the log, oldest first."""
         ends: list[StepEnds] = []
         reported: list[dict[str, float]] = []  # for each step, its gauges; each following boundary may add to the last
-        gauges: dict[str, float] = {}  # of the last step; before the first step, of that one
+        gauges: dict[str, float] = {}  # of the last step; until there is one, they will be those of the first step
         previous: Row | None = None
         has_step = False
         for boundary in self._boundaries():
