@@ -5,8 +5,9 @@ of a source are shown only while it answers. While the boxes cannot be read, the
 then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
-only while a job stands still, and asks the API server of Kubernetes only with `--pods-of-node`. `poller` reads the
-sources, `box_thread` the boxes, `snapshot` answers the hub, `evidence` and `rank_evidence` collect evidence.
+only while a rank makes no progress, or while data to a peer times out. It asks the API server of Kubernetes only with
+`--pods-of-node`. `poller` reads the sources, `box_thread` reads the boxes, `snapshot` answers the hub, `evidence` and
+`rank_evidence` collect evidence, and `acts` ends ranks.
 """
 
 from __future__ import annotations
@@ -218,8 +219,8 @@ class Agent:
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
 
-        The answer has what the job prints. With roles, only the role `evidence` may read it. Without roles, only the
-        user of the job, root and the hub's user may, over loopback.
+        The answer has what the job prints. If clients must authenticate (`--web.config.file`), only the role `evidence`
+        may read it. Otherwise only local users may: the user of the job, the agent's user, root and each `--hub-user`.
         """
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
@@ -183,8 +183,8 @@ class Acts:
                 f"{num_acts} acts on {self._host} within an hour, and one more was asked for: a person must look"
             )
 
-    def _stop(self, reason: str) -> None:
-        """Stop all acts. Raises Refused."""
+    def _stop(self, reason: str) -> NoReturn:
+        """Stop all acts, and refuse the one at hand. Raises Refused."""
         assert self._data_dir is not None
         self._unwritten_stop = reason
         try:

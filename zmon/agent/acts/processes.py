@@ -60,7 +60,7 @@ class Facts:
     """A process at one moment."""
 
     stat: ProcessStat
-    threads: dict[int, _Thread]  # by number
+    threads: dict[int, _Thread]  # by thread id
 
     @property
     def blocked(self) -> frozenset[int]:
