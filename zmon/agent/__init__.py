@@ -71,6 +71,7 @@ log = logging.getLogger("zmon.agent")
 
 _STEPS = "steps"  # the step log, by the name that --without takes
 _FINAL_APPEND_SECONDS = 1.0  # timeout of the last append to the step log, because a disk may hang
+_STOPS_INTERVAL_SECONDS = 1.0  # time between two reads of the stops of acts
 
 
 class Agent:
@@ -130,7 +131,8 @@ class Agent:
         data_dir = self._config.data_dir
         if data_dir is None or not self._config.allow_actions:
             return None
-        return Poller("acts", lambda: Reading(stops(data_dir)), 1.0, self._config.source_timeout_seconds)
+        timeout = self._config.source_timeout_seconds
+        return Poller("acts", lambda: Reading(stops(data_dir)), _STOPS_INTERVAL_SECONDS, timeout)
 
     def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
         """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""

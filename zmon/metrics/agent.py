@@ -16,7 +16,7 @@ from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
-# The metrics of ranks that a page loses first if it is too long, in this order. No alert and no rule reads the first.
+# The metrics of ranks that a page loses first if it is too long. It begins with those that no alert or rule reads.
 _LEAST_NEEDED = (
     "zmon_report",
     "zmon_collective_bytes_total",

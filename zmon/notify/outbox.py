@@ -1,6 +1,6 @@
 """The notices that are not sent yet, on disk, so that a restarted hub sends them. The file has no URLs.
 
-A notice is removed once it is sent. Only a hub that was killed at just that moment sends it twice.
+A notice is removed once it is sent. A hub that ends between the two sends it again after its restart.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
             continue
         except (OSError, ZmonError) as error:
             unusable.append(f"cannot use {path}: {getattr(error, 'strerror', None) or error}")
-    return [RunSteps(runs[key[-1]], paths) for key, paths in sorted(segments.items())], unusable
+    return [RunSteps(runs[run_uid], paths) for (_, _, _, run_uid), paths in sorted(segments.items())], unusable
 
 
 def _blocks(path: Path, size: int) -> Iterator[Block | None]:

@@ -53,7 +53,7 @@ def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProce
 
 
 def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) -> None:
-    """Raise Refused unless the process is the launcher of the target, runs as its owner, and is the only healer."""
+    """Raise Refused unless the process is the target's launcher, runs as its owner, and the job has no other healer."""
     facts = held.facts()
     uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
     if facts.stat.start_ticks == target.launcher.start_ticks and target.owner not in uids:

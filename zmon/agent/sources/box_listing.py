@@ -75,7 +75,7 @@ class Listing:
         try:
             return entries_of(root.path, MAX_ENTRIES)
         except OSError as error:
-            if root.explicit:
+            if root.is_explicit:
                 raise
             self.unlistable[root.path] = reason(root.path, error)
             return []
