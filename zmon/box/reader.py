@@ -106,6 +106,7 @@ class BoxReader:
         raise self._corrupt("its current state is damaged")
 
     def identity(self) -> Identity:
+        """Return the identity of the rank. Raises BoxRefused if it claims a job id or a rank that cannot be."""
         try:
             identity = unpacked_identity(self._cell(self.layout.identity))
         except ValueError as error:

@@ -127,6 +127,7 @@ class ActLedger:
         ]
 
     def _remember(self, entry: ActEntry, monotonic: float | None) -> None:
+        """Take an entry into memory. `monotonic`: when this agent wrote it; None: an earlier agent did."""
         if entry.event == ANNOUNCED:
             self._acts.pop(entry.key, None)  # so that the newest act is the last of the dict
             self._acts[entry.key] = Act([entry], monotonic)

@@ -130,6 +130,7 @@ class HeldProcess:
         return facts
 
     def _check_not_blocked(self, facts: Facts) -> None:
+        """Raise Refused if a thread stays in uninterruptible sleep, where a signal has no effect."""
         blocked = facts.blocked
         for _ in range(_LOOKS - 1):
             if not blocked:

@@ -68,6 +68,8 @@ class Resource:
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of an object's metadata that zmon reads."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
