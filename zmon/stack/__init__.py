@@ -75,7 +75,7 @@ class Stack:
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)  # its descriptor, open until this process ends
         self._ports: list[ReservedPort] = []
-        names = [part.name for part in fields(Urls)]
+        names = [field.name for field in fields(Urls)]
         self.urls = Urls(**{name: self._reserve(name, getattr(config, f"{name}_port")) for name in names})
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []
