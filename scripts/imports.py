@@ -54,7 +54,7 @@ IMPORTS: Mapping[str, str] = {
     "hub": "zmon act_stops errors yaml_text format stats schema metrics scaling web job steplog notify "
     "detectors.new_finding detectors.stall detectors.unread detectors.suppression detectors",
     "doctor": "zmon errors format schema box web probe detectors.hardware",
-    "stack": "errors schema metrics web steplog agent",
+    "stack": "errors process schema metrics web steplog agent",
     "offline": "errors yaml_text format stats schema scaling job steplog detectors.wording detectors.new_finding "
     "detectors.collectives detectors.hangs detectors.slow detectors.suppression detectors hub",
     "cli": "zmon act_stops errors yaml_text format stats process schema box scaling web client job probe steplog "

@@ -10,19 +10,21 @@ import sys
 
 
 def main() -> None:
-    """Run the command in a Python that ignores the PYTHON… variables; the environment itself does not change.
+    """Run the command in a Python that ignores the PYTHON… variables.
 
-    If this Python uses them, it is replaced by one that does not. The package for jobs stays in this Python: it has
-    only `zmon run`, which needs nothing but the standard library, and Python may have found it by PYTHONPATH.
+    If this Python uses them, it is replaced by one that does not. The environment itself stays as it is, for the job.
+    The package for jobs (zmon-probe) has only `zmon run`, which needs nothing but the standard library. Python may have
+    found that package by PYTHONPATH, so its command runs in this Python.
     """
     if importlib.util.find_spec("zmon.cli") is None:
-        from zmon.probe.command import main as command_of_jobs
+        from zmon.probe.command import main as run_probe_command
 
-        command_of_jobs()
-    # The words after `run` or `watch` are those of a job, which may be "agent" as well.
+        run_probe_command()  # does not return
+    # Words after `run` or `watch` are the command of a job. They may contain "agent" or "hub", too.
     command = next((word for word in sys.argv[1:] if word in ("agent", "hub", "run", "watch")), "")
     if command in ("agent", "hub"):
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until the daemon is ready to read its files again at SIGHUP
+        # SIGHUP would end this process. A daemon handles it once it serves: it then reads its files again.
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
     if not sys.flags.ignore_environment:
         from zmon.probe.run import inherited_environment
 

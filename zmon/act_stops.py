@@ -1,8 +1,8 @@
 """The stops of acts: while `act-stops/all` is in the data directory, nothing is done to any process.
 
-A person writes a stop (`zmon act stop`) and removes it (`zmon act reset`). zmon itself writes one when a *breaker*
-trips, a guard against its own acts, and never removes one. A stop is a file: its name says what it stops, its JSON who
-wrote it, when and why. If the folder or a file in it cannot be read, acts are stopped as well.
+A person writes a stop (`zmon act stop`) and removes it (`zmon act reset`). zmon itself writes a stop when a *breaker*
+trips: a guard against too many acts. It never removes a stop. A stop is a file. Its name says what it stops. Its JSON
+says who wrote it, when and why. If the folder or a file in it cannot be read, acts are stopped as well.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from zmon.steplog.files import child_path, replace_file
 
 FOLDER, ALL = "act-stops", "all"
-_MAX_BYTES = 4096  # of a stop that is read
+_MAX_BYTES = 4096  # of a stop; a longer one counts as one that cannot be read
 
 
 class Stop(msgspec.Struct, frozen=True):

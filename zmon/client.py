@@ -1,9 +1,9 @@
 """The client of the hub's HTTP API, for other programs and for zmon's own commands.
 
-`Hub` blocks, `AsyncHub` is for programs with an event loop; both have the same calls. An answer is a type of
-`zmon.schema.api` or `zmon.schema.incident`. In it, None is unknown or not there, never 0. All requests are GET. A call
-raises Unreachable with one line if the hub gives no usable answer, and NotServed, which is one, if the hub does not
-know the subject of the request.
+`Hub` blocks; `AsyncHub` is for programs with an event loop. Both have the same calls. An answer is a type of
+`zmon.schema.api` or `zmon.schema.incident`. A value of None is unknown or absent; it never means 0. All requests are
+GET. A call raises Unreachable, with a message of one line, if the hub gives no usable answer. Its subclass NotServed
+means that the hub does not know the subject of the request.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Request = TypeVar("Request", bound=msgspec.Struct)
 
 
 class _Connection:
-    """The address of a hub, and how it is asked: the base of both clients."""
+    """The base of both clients: the address of a hub, and the options of its requests."""
 
     def __init__(
         self,
@@ -45,8 +45,8 @@ class _Connection:
     ) -> None:
         """`token`: a bearer token. `ca`: the file of the authorities that may have issued the hub's certificate.
 
-        `http`: all that `--http-config` can say, instead of both: its file, or the section for the hub. `timeout`: of
-        each request, in seconds. `socket`: the Unix socket at which the hub listens. Raises UsageError.
+        `http`: in place of both, the path of an `--http-config` file, or the section for the hub. `timeout`: of each
+        request, in seconds. `socket`: the Unix socket at which the hub listens. Raises UsageError.
         """
         if http is not None and (token or ca):
             raise UsageError("a hub has both http and token or ca", "http says all of it", "Leave one of them out")

@@ -107,7 +107,7 @@ def plain_lines(text: str) -> str:
 
 
 def plain_json(body: bytes, lines: bool = False) -> bytes:
-    """Return JSON whose texts are plain. Bytes that are not UTF-8 are replaced; the JSON may be invalid otherwise.
+    """Return the JSON with plain texts, and with bytes that are not UTF-8 replaced. Its syntax is not checked.
 
     Texts keep their lines under the keys that have lines, or, with `lines`, under every key. A body without a backslash
     and without letters beyond ASCII, as a healthy agent's, is returned at once: it cannot have a control character.

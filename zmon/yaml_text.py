@@ -24,7 +24,7 @@ class _UniqueKeys(yaml.SafeLoader):
 
     def __init__(self, stream: str | bytes) -> None:
         super().__init__(stream)
-        # By id. An alias flattens its mapping again, which has merged keys by then.
+        # Nodes by id. An alias flattens its mapping a second time, when the merged keys are already in it.
         self._checked: dict[int, yaml.MappingNode] = {}
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:

@@ -59,6 +59,16 @@ def test_part_that_keeps_dying_restarts_up_to_the_limit(run_scenario):
     assert scenario.says("deaths") == "2 2"
 
 
+def test_message_about_a_dead_part_names_the_signal_that_ended_it(run_scenario):
+    scenario = run_scenario("""
+        module.MAX_RESTARTS = 1
+        part = program("import os, signal; os.kill(os.getpid(), signal.SIGKILL)")
+        await part.start()
+        await part.keep_running(say)
+    """)
+    assert "part died (signal SIGKILL) and restarts: see" in scenario.says("message:")
+
+
 def test_part_without_program_raises_part_failed(run_scenario):
     scenario = run_scenario("""
         part = Part("prometheus", ["/no/such/program"], "", None, folder / "log")

@@ -5,8 +5,9 @@ of a source are shown only while it answers. While the boxes cannot be read, the
 then knows that these ranks are unwatched, and does not take them for gone.
 
 It reads `/dev/shm`, `/proc`, `/sys`, `/dev/kmsg`, NVML and netlink, and starts py-spy. It sends packets to other hosts
-only while a job stands still, and asks the API server of Kubernetes only with `--pods-of-node`. `poller` reads the
-sources, `box_thread` the boxes, `snapshot` answers the hub, `evidence` and `rank_evidence` collect evidence.
+only while a rank makes no progress, or while data to a peer times out. It asks the API server of Kubernetes only with
+`--pods-of-node`. `poller` reads the sources, `box_thread` reads the boxes, `snapshot` answers the hub, `evidence` and
+`rank_evidence` collect evidence, and `acts` ends ranks.
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ log = logging.getLogger("zmon.agent")
 
 _STEPS = "steps"  # the step log, by the name that --without takes
 _FINAL_APPEND_SECONDS = 1.0  # timeout of the last append to the step log, because a disk may hang
+_STOPS_INTERVAL_SECONDS = 1.0  # time between two reads of the stops of acts
 
 
 class Agent:
@@ -129,7 +131,8 @@ class Agent:
         data_dir = self._config.data_dir
         if data_dir is None or not self._config.allow_actions:
             return None
-        return Poller("acts", lambda: Reading(stops(data_dir)), 1.0, self._config.source_timeout_seconds)
+        timeout = self._config.source_timeout_seconds
+        return Poller("acts", lambda: Reading(stops(data_dir)), _STOPS_INTERVAL_SECONDS, timeout)
 
     def _on_scan(self, suspects: frozenset[Suspicion]) -> None:
         """Hand changed suspects to the event loop. Called by the thread that scans the boxes."""
@@ -218,8 +221,8 @@ class Agent:
     async def evidence(self, request: EvidenceRequest, asker: Asker) -> RankEvidence:
         """Answer with stacks, collectives in flight and the end of stderr of one rank, dead or alive.
 
-        The answer has what the job prints. With roles, only the role `evidence` may read it. Without roles, only the
-        user of the job, root and the hub's user may, over loopback.
+        The answer has what the job prints. If clients must authenticate (`--web.config.file`), only the role `evidence`
+        may read it. Otherwise only local users may: the user of the job, the agent's user, root and each `--hub-user`.
         """
         if asker.uid is None and not asker.may_read_evidence:
             raise Refusal(

@@ -24,7 +24,7 @@ class AgentConfig:
     data_dir: Path | None = None  # folder of the step log and of the ledger of acts; None: neither
     watch: int = 0  # only the ranks that this `zmon watch` has started; 0: all ranks
     without: frozenset[str] = frozenset()  # names of sources that are switched off
-    hub_users: frozenset[int] = frozenset()  # uids that may read the evidence of all ranks, beside root and the agent's
+    hub_users: frozenset[int] = frozenset()  # uids with the rights of a local hub: evidence of all ranks, and acts
     allow_actions: bool = False  # ranks and launchers may be ended, if a hub asks and the agent decides so
     leases: Leases = field(default_factory=Leases)
     scan_interval_seconds: float = 0.1  # time between two scans of the boxes
@@ -38,7 +38,7 @@ class AgentConfig:
     max_series: int | None = None  # on the page /metrics; None: no limit
     allowed_hosts: tuple[str, ...] = ()  # names under which clients reach this agent, beside its own
     web: LiveConfig | None = None  # TLS, users and roles of the server
-    # Open files: two for each rank, whose box is read for the hub and for the step log, and those of the sources.
+    # Open files for the agent's own work: the box of each rank twice (hub and step log), and the files of sources.
     reserved_files: int = 384
     max_wait_seconds: float = 60.0  # upper limit of a long poll
     max_steps_per_rank: int = 1024  # limit of one answer; 1,024 steps are about 20 s of 20 ms steps

@@ -47,7 +47,7 @@ class CurrentSuspects:
     def __init__(self) -> None:
         self.now: frozenset[Suspicion] = frozenset()
         self._version = 0
-        self._leaving = False
+        self._is_leaving = False
         self._polls = LongPolls()
 
     def update(self, suspects: frozenset[Suspicion]) -> None:
@@ -59,7 +59,7 @@ class CurrentSuspects:
 
     async def leave(self, app: object) -> None:
         """Answer the requests that wait: the agent ends now. Called by aiohttp when a signal ends the server."""
-        self._leaving = True
+        self._is_leaving = True
         self._polls.answer_all()
 
     async def answer(self, request: SuspectsRequest, max_wait_seconds: float) -> Suspects:
@@ -68,7 +68,7 @@ class CurrentSuspects:
         if request.since < 0 and self.now:
             wait = 0
         previous = self._version if request.since < 0 else request.since
-        if self._version == previous and wait > 0 and not self._leaving:
+        if self._version == previous and wait > 0 and not self._is_leaving:
             await self._polls.wait(wait)
         suspects = sorted(self.now, key=lambda suspicion: (suspicion.job_id, suspicion.rank))
-        return Suspects(self._version, suspects, self._leaving)
+        return Suspects(self._version, suspects, self._is_leaving)

@@ -85,6 +85,7 @@ async def _not_requested() -> tuple[None, str]:
 async def _stacks(
     process: ProcessId | None, socket: WorkerSocket, py_spy: str | None, proc: Path
 ) -> tuple[str | None, str | None]:
+    """Return the Python stacks from py-spy, or else from the worker server; or None and both reasons."""
     stack, reason = await read_stacks(process, py_spy, proc)
     if stack is None:
         # The handler takes the interpreter lock (torch/csrc/distributed/c10d/control_plane/PythonHandlers.cpp).
@@ -95,6 +96,7 @@ async def _stacks(
 
 
 async def _flight(socket: WorkerSocket) -> tuple[FlightRecord | None, str | None]:
+    """Return the flight record of all backends, or None; and the reason if a part is missing."""
     answers = await asyncio.gather(*(_ask(socket, backend.request) for backend in flight.BACKENDS.values()))
     dumps = list(dict.fromkeys(dump for dump, _ in answers if dump is not None))
     missing = next((error for _, error in answers if error not in (None, _NOT_OFFERED)), None)

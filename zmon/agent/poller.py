@@ -120,6 +120,7 @@ class Poller:
         return TimeoutError(f"it did not answer within {self._timeout_seconds:g} s")
 
     def _run(self) -> None:
+        """Read again and again, and answer questions between two reads, until `stop` is called."""
         running = True
         while running:
             begun_at, cpu_begun_at = time.monotonic(), time.thread_time()
@@ -154,6 +155,7 @@ class Poller:
         return True
 
     def _next_outcome(self, seconds: float, error: BaseException | None, reading: Reading) -> _Outcome:
+        """Return the outcome of a read that has taken `seconds`, with the counts of all reads so far."""
         last = self._last
         is_absent = isinstance(error, SourceUnavailable)
         is_down = error is not None and not is_absent

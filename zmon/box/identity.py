@@ -109,10 +109,10 @@ _LABELS = Packed(f"{LABELS_BYTES}s", lambda labels: field(json.dumps(labels), LA
 class Identity:
     """The rank that wrote the box: the fields of the identity cell, in this order and with these encodings."""
 
-    pid: Annotated[int, _LONG]
-    run_uid: Annotated[str, _UID]
-    start_ns: Annotated[int, _LONG]
-    start_unix: Annotated[float, _MOMENT]
+    pid: Annotated[int, _LONG]  # in the PID namespace of the rank
+    run_uid: Annotated[str, _UID]  # of this start of the rank, in hexadecimal
+    start_ns: Annotated[int, _LONG]  # when the probe attached, on the host's monotonic clock
+    start_unix: Annotated[float, _MOMENT]  # the same moment in unix seconds
     launcher_pid: Annotated[int, _LONG]
     launcher_start: Annotated[int, _LONG]  # clock ticks after boot, as in /proc/<pid>/stat
     rank: Annotated[int, _INT]

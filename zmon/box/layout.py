@@ -35,7 +35,7 @@ from zmon.schema import measures, names
 from zmon.schema.measures import AMOUNT_MEASURES
 
 MAGIC = b"ZMONBOX\0"
-RING_CAPACITY = 4096  # boundaries; a few minutes of 20 ms steps
+RING_CAPACITY = 4096  # boundaries; 82 s of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
 TAIL_READ_BYTES = 16384  # how much of the tail is read
@@ -49,9 +49,9 @@ STATE_PRIME = 2**48 - 59
 STATE_LIMIT = 1 << 14
 PHASE_SHIFT, OP_SHIFT, GROUP_SHIFT = 3, 6, 10  # bit positions in a state; the activity is in the lowest bits
 
-# A boundary is numbers of 8 bytes: these first, of which REPORTED has a bit for each gauge that was reported since the
-# previous boundary, and VALUES begins the values of all gauges; then the totals of all measures so far, and last the
-# amounts of the step itself, in the order of `zmon.schema.measures`.
+# A boundary is a row of numbers of 8 bytes. First come the numbers at these positions. REPORTED has a bit for each
+# gauge that was reported since the previous boundary, and the values of all gauges begin at VALUES. Then come the
+# totals of all measures so far, and last the amounts of the step itself, both in the order of `zmon.schema.measures`.
 NUMBER, KIND, STEP_NUMBER, TIME, REPORTED, VALUES = range(6)
 FIRST = VALUES + MAX_REPORT_KEYS
 SLOTS = {name: slice(FIRST + slots.start, FIRST + slots.stop) for name, slots in measures.SLOTS.items()}

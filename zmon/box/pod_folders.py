@@ -1,8 +1,9 @@
 """Delete the folders of pods that are gone from the directory of all boxes of a Kubernetes node (`/run/zmon`).
 
-The kubelet makes such a folder for each pod, and never deletes it. The boxes in it belong to the pod's users, so this
-process may write their files. The agent, which answers the network, may not: this is a process of its own, without a
-port, in the chart's DaemonSet. It needs to see the processes of the host (hostPID).
+The kubelet makes such a folder for each pod, and never deletes it. The boxes in it belong to the pod's users, so only a
+process that may write the files of all users can delete them. The agent answers the network, so it does not get that
+right. This module runs as a process of its own without a port, in the chart's DaemonSet. It needs to see the processes
+of the host (hostPID).
 """
 
 from __future__ import annotations

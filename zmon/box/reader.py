@@ -38,8 +38,8 @@ class Now(NamedTuple):
     activity_since: int
     step_since: int
     step: int  # the current step in training, else the last one
-    sequence: int  # of the collective that the rank is in; 0: it has none, it is unknown, or the rank is in none
-    num_bytes: int  # of that collective; 0 outside of collectives
+    sequence: int  # number of the current collective in its group; 0: it has none or an unknown one, or there is none
+    num_bytes: int  # of the current collective; 0: there is none
     activity: str
     phase: str
     op: str | None  # None: the rank is in no collective
@@ -106,6 +106,7 @@ class BoxReader:
         raise self._corrupt("its current state is damaged")
 
     def identity(self) -> Identity:
+        """Return the identity of the rank. Raises BoxRefused if it claims a job id or a rank that cannot be."""
         try:
             identity = unpacked_identity(self._cell(self.layout.identity))
         except ValueError as error:

@@ -42,8 +42,11 @@ class _Selection:
     def mean(self, first: Row, end: Row) -> list[int]:
         """Return the mean of the steps that ended after `first` and up to `end`; it follows from the totals."""
         num_steps = end[layout.STEPS] - first[layout.STEPS]
-        pairs = zip(self._totals(first), self._totals(end), strict=True)
-        return [UNKNOWN if a < 0 or b < 0 else round((b - a & layout.MAX_AMOUNT) / num_steps) for a, b in pairs]
+        return [
+            # Totals of amounts begin again at 0 after MAX_AMOUNT.
+            UNKNOWN if before < 0 or after < 0 else round(((after - before) & layout.MAX_AMOUNT) / num_steps)
+            for before, after in zip(self._totals(first), self._totals(end), strict=True)
+        ]
 
 
 _ALL = _Selection([name for name in COLUMNS if name != DURATION])

@@ -1,8 +1,8 @@
 """The version of the layout of a black box: the sizes and offsets of its parts.
 
 Ranks write this version. From the first tag of zmon on, readers understand it and the one before, so that a node can be
-upgraded while its jobs run; a box of another version is refused by its number. Activities, phases and operations are
-numbered by their position in `zmon/schema/names.py`, where a new word is appended.
+upgraded while its jobs run. A box of any other version is refused. Activities, phases and operations are numbered by
+their position in `zmon/schema/names.py`, so a new word is appended there.
 """
 
 from __future__ import annotations

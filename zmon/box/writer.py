@@ -154,6 +154,7 @@ def _unavailable(path: Path, error: OSError) -> BoxUnavailable:
 
 
 def _refuse_if_held(path: Path) -> None:
+    """Raise BoxUnavailable if a living process holds the box at this path."""
     pid = None
     with contextlib.suppress(FileNotFoundError), opened(path) as old:
         pid = holder(old)

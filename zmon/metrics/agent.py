@@ -16,7 +16,7 @@ from zmon.schema.rank import RankState
 
 _USUAL_ACTIVITIES = ("init", "train", "eval", "checkpoint", "done")
 _FIELDS = tuple(measure for measure in MEASURES if measure.metric and measure.field)
-# The metrics of ranks that a page loses first if it is too long; first of all, those that no alert and no rule reads.
+# The metrics of ranks that a page loses first if it is too long. It begins with those that no alert or rule reads.
 _LEAST_NEEDED = (
     "zmon_report",
     "zmon_collective_bytes_total",
@@ -47,10 +47,10 @@ def agent_page(
 ) -> bytes:
     """Return the page for the agent's latest report.
 
-    `jobs_left_out`: the number of jobs whose ranks are not in the report, since they are too many. `reload_success`: 1
-    if `--web.config.file` is used as it is now; None without it. `max_series`: the most series of a scrape, since
-    Prometheus drops a whole scrape that exceeds its `sample_limit`; None: no limit. `acts`: the number of
-    answers by act and result; None if the agent does no acts. `act_stops`: by name, `person` or `breaker`.
+    `reload_success`: 1 if `--web.config.file` is used as it is now, else 0; None without it. `jobs_left_out`: the
+    number of jobs whose ranks are not in the report, since there are too many. `max_series`: the most series of the
+    page, since Prometheus drops a whole scrape that exceeds its `sample_limit`; None: no limit. `acts`: the number of
+    answers by act and result; None if the agent does no acts. `act_stops`: `person` or `breaker`, by name of the stop.
     """
     page = Page()
     for state in report.ranks:
@@ -73,9 +73,9 @@ def agent_page(
     page.add_each("zmon_agent_acts_stopped", dict.fromkeys(act_stops.items(), 1), report.host)
     page.add("zmon_jobs_left_out", jobs_left_out)
     page.add("zmon_build_info", 1, report.version)
-    page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
+    page.declare("zmon_config_reload_success")  # without it, doctor would report that the alert on it cannot fire
     page.add("zmon_config_reload_success", reload_success)
-    left_out = 0 if max_series is None else page.leave_out(least_needed(), max_series - 1)
+    left_out = 0 if max_series is None else page.leave_out(least_needed(), max_series - 1)  # one more follows
     page.add("zmon_series_left_out", left_out)
     return page.render()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from zmon.metrics.names import LABEL_NAME, SPECS
 
 MAX_ALERT_LABELS = 4  # each combination of their values is a series, and Alertmanager may make a group of it
-# The first line: set by Prometheus and Alertmanager. The others: by the Prometheus operator and copies of Prometheus.
+# Prometheus and Alertmanager set the labels of the first line. Operators and replicas of Prometheus set the others.
 _OF_PROMETHEUS = (
     "alertname", "alertstate", "job", "instance",
     "cluster", "container", "endpoint", "monitor", "namespace", "node", "pod", "prometheus", "prometheus_replica",

@@ -31,7 +31,7 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
     """The values on the page of a hub."""
 
     jobs: Iterable[JobView] = ()
-    histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # number of steps by duration, and their sum, by job
+    histograms: Mapping[str, tuple[Sequence[int], float]] = {}  # steps in each bucket, and total seconds, by job id
     findings: Iterable[Finding] = ()
     pass_seconds: float = 0.0  # duration of the last pass
     last_pass_time: float | None = None  # unix seconds; it does not advance while the hub is blind
@@ -39,15 +39,15 @@ class HubPage(msgspec.Struct, frozen=True, kw_only=True):
     left_out: Mapping[str, int] = {}  # parts of its agent's last report that the hub could not decode, by host
     max_labels: int = MAX_LABELS  # of a job: Prometheus drops a whole scrape if one series exceeds `label_limit`
     reload_success: float | None = None  # 1: `--web.config.file` is used as it is now; None: there is none
-    # Jobs that have no series but their coverage, since they are too many: alerts read there that the hub watches them.
+    # Jobs that the page leaves out, since there are too many. It has only their coverage, which alerts need.
     left_out_jobs: Sequence[JobView] = ()
-    shard: Shard | None = None  # a label of findings and heartbeat: alerts see that the hubs of one shard are gone
+    shard: Shard | None = None  # a label of findings and heartbeat, so that an alert can name a shard without a hub
     ends: Mapping[str, int] = {}  # launches that ended since the hub started, by outcome
     notices: Mapping[tuple[str, str], int] = {}  # by recipient and result
     recoveries: Mapping[str, Mapping[str, float]] = {}  # the newest one of each job, in seconds by phase
     acts: Mapping[tuple[str, str, str], int] = {}  # intents since the hub started, by act, cause and result
-    act_stops: Mapping[str, str] = {}  # by name, `person` or `breaker`
-    labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # those on alerts, by the id of the finding
+    act_stops: Mapping[str, str] = {}  # `person` or `breaker`, by name of the stop
+    labels_of_jobs: Mapping[str, Mapping[str, str]] = {}  # labels of the job for its alerts, by id of the finding
 
 
 def hub_page(hub: HubPage) -> bytes:
@@ -72,7 +72,7 @@ def hub_page(hub: HubPage) -> bytes:
 
 
 def _add_finding(page: Page, finding: Finding, extra: dict[str, str]) -> None:
-    """Add a series for each culprit; one for the first host if the finding names no rank."""
+    """Add a series for each culprit. If the finding names no rank, add one series for its first host."""
     culprits: list[tuple[int | str, str]] = list(zip(finding.ranks, finding.hosts, strict=False))
     first_host = finding.hosts[0] if finding.hosts else ""
     for rank, host in culprits or [("", first_host)]:
@@ -95,7 +95,7 @@ def _add_hub(page: Page, hub: HubPage, shard_label: dict[str, str]) -> None:
     for expected in hub.shard.all() if hub.shard else ():
         page.add("zmon_hub_expected_shard", 1, expected)
     page.add("zmon_build_info", 1, hub.version)
-    page.declare("zmon_config_reload_success")  # for doctor: its alert could fire
+    page.declare("zmon_config_reload_success")  # without it, doctor would report that the alert on it cannot fire
     page.add("zmon_config_reload_success", hub.reload_success)
 
 

@@ -38,7 +38,7 @@ class Page:
             self.add(name, value, *labels, *(key if isinstance(key, tuple) else (key,)))
 
     def declare(self, name: str) -> Metric:
-        """Add help and type of a metric, also without a series: it tells "no series now" from "never on this page"."""
+        """Add a metric with help and type. Without a series, it shows that the page has none now, but may have one."""
         family = self._families.get(name)
         if family is None:
             make = CounterMetricFamily if SPECS[name].kind == "counter" else GaugeMetricFamily
@@ -75,7 +75,7 @@ class Page:
         """Return the page in the text exposition format."""
         try:
             return generate_latest(self)
-        except UnicodeEncodeError:  # a label is not UTF-8, as the name of a device: it must not hide all other series
+        except UnicodeEncodeError:  # a label, such as the name of a device, is not UTF-8; it must not hide the others
             for family in self._families.values():
                 family.samples = [
                     sample._replace(labels={name: plain(text) for name, text in sample.labels.items()})

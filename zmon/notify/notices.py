@@ -24,7 +24,7 @@ from zmon.schema.names import severity_order
 CRITICAL_HOLD_SECONDS = 5.0
 WARNING_HOLD_SECONDS = 60.0  # most warnings about pauses, debuggers and suspensions are over sooner (docs/drills.md)
 DEATH_HOLD_SECONDS = 20.0  # an end is recorded 5 s after its last rank, and a launcher may need some seconds for that
-_MAX_ENDED = 1000  # findings that are remembered because an end told about them: more than are open at a time
+_MAX_ENDED = 1000  # findings that the notice of an end covered and that are remembered; more than are open at a time
 ENDS, FINDINGS, ACTS = "ends", "findings", "acts"  # the kinds of notices
 _LEAST_SEVERITY = "warning"  # people are told about findings of this severity or a higher one
 JobLabels = Mapping[str, Mapping[str, str]]  # the labels of jobs by job id
@@ -57,7 +57,7 @@ class OpenNotice(msgspec.Struct, frozen=True):
     """The notices so far about the open findings of a job."""
 
     severity: str  # the highest
-    labels: Mapping[str, str]  # of the job, which no agent may report any more when all is over
+    labels: Mapping[str, str]  # of the job; kept here, because no agent may report them when all findings are over
 
 
 def end_notice(end: EndedLaunch) -> Notice:
@@ -90,17 +90,20 @@ def act_notice(intent: Intent, labels: Mapping[str, str]) -> Notice:
 
 
 class Notices:
-    """The notices about open findings, and a memory of what people were told: they need no second message."""
+    """The notices about open findings. It remembers what people were told, so that nobody gets a second message."""
 
     def __init__(self, open_notices: Mapping[str, OpenNotice] | None = None) -> None:
         self.open_notices = dict(open_notices or {})  # by job id
         self._open_since: dict[str, float] = {}  # by id of the finding, on the clock as it is set now
-        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings about which an end told
+        self._ended: deque[str] = deque(maxlen=_MAX_ENDED)  # ids of findings that the notice of an end covered
 
     def finding_notices(
         self, findings: Iterable[Finding], labels: JobLabels, ended_jobs: Collection[str], now: float
     ) -> list[Notice]:
-        """Return what people are to be told now about open findings. About `ended_jobs`, the notices of ends do."""
+        """Return the notices about findings that are due now.
+
+        Findings of `ended_jobs` are left out, because the notices of ends tell about them.
+        """
         notable = [f for f in findings if severity_order(f.severity) >= severity_order(_LEAST_SEVERITY)]
         self._open_since = {f.id: self._open_since.get(f.id, min(f.detected, now)) for f in notable}
         candidates = [f for f in notable if f.job_id not in ended_jobs and f.id not in self._ended]
@@ -118,7 +121,7 @@ class Notices:
         return notices
 
     def move_times(self, seconds: float) -> None:
-        """Move the times since when findings are open, because the clock was set by these seconds."""
+        """Move the times since when findings are open, because the clock was moved by these seconds."""
         self._open_since = {name: since + seconds for name, since in self._open_since.items()}
 
     def record_end(self, end: EndedLaunch) -> Notice:

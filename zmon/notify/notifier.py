@@ -61,7 +61,7 @@ class Notifier:
                 self._news.notify_all()
 
     def move_times(self, seconds: float) -> None:
-        """Move the times that are compared with later ones, because the clock was set by these seconds."""
+        """Move the times since when findings are open, because the clock was moved by these seconds."""
         self._notices.move_times(seconds)
 
     @property
@@ -72,7 +72,7 @@ class Notifier:
 
     @property
     def unsent(self) -> Mapping[str, str]:
-        """For each recipient with a notice that could not be sent, the reason."""
+        """The reason why the last try failed, by recipient; only those whose notices could not be sent."""
         with self._news:
             return {pending.recipient: pending.reason for pending in reversed(self._outbox.pending) if pending.tries}
 

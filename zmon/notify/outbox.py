@@ -1,4 +1,7 @@
-"""The notices that are not sent yet, on disk: a restarted hub sends them, and none twice. The file has no URLs."""
+"""The notices that are not sent yet, on disk, so that a restarted hub sends them. The file has no URLs.
+
+A notice is removed once it is sent. A hub that ends between the two sends it again after its restart.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ log = logging.getLogger("zmon.notify")
 
 FILE = "notices.json"  # name of the file in the data directory
 MAX_PENDING = 500  # beyond it the oldest ones are dropped
-GIVE_UP_SECONDS = 86400.0  # older news help nobody
+GIVE_UP_SECONDS = 86400.0  # older news is of no use
 _FIRST_WAIT_SECONDS = 5.0  # after a failure; the wait doubles with each further one
 _LONGEST_WAIT_SECONDS = 600.0
 
@@ -38,6 +41,8 @@ class UnsentNotice(msgspec.Struct, frozen=True):
 
 
 class _State(msgspec.Struct, frozen=True):
+    """The content of the file."""
+
     pending: tuple[UnsentNotice, ...] = ()
     open_notices: Mapping[str, OpenNotice] = {}  # of `Notices`
 

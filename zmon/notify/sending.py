@@ -1,4 +1,4 @@
-"""Send one notice by apprise. The URL of a recipient is a secret: no text that leaves this module has a part of it."""
+"""Send one notice by apprise. The URL of a recipient is a secret, and texts that leave this module do not repeat it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ _PUBLIC = frozenset({"https", "http", "true", "false", "localhost", "127.0.0.1",
 
 
 def scrubber(url: str) -> Callable[[str], str]:
-    """Return a function that makes a text plain, and replaces the URL and each of its parts by `***`."""
+    """Return a function that makes a text plain, and replaces the URL and its parts by `***`.
+
+    The host, parts that are no secrets, and parts of fewer than four letters stay, so that the text says what failed.
+    """
     rest = url.partition("://")[2]
     parts = {part for text in (rest, unquote(rest)) for part in _PARTS.split(text)}
     secrets = [url, rest, *parts, *(unquote(part) for part in parts)]

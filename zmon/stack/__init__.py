@@ -39,8 +39,8 @@ class StackConfig:
     data_dir: Path
     box_dir: Path | None  # None: the directories of all users
     host: str
-    webhook: str | None = None
-    webhook_warnings: str | None = None
+    webhook: str | None = None  # the URL to which Alertmanager posts alerts; None: to nowhere
+    webhook_warnings: str | None = None  # another URL for warnings; None: that of `webhook`
     agent_port: int = AGENT_PORT
     hub_port: int = HUB_PORT
     prometheus_port: int = 9090
@@ -75,7 +75,7 @@ class Stack:
         self._config, self._say = config, say
         self._lock = _lock(config.data_dir)  # its descriptor, open until this process ends
         self._ports: list[ReservedPort] = []
-        names = [part.name for part in fields(Urls)]
+        names = [field.name for field in fields(Urls)]
         self.urls = Urls(**{name: self._reserve(name, getattr(config, f"{name}_port")) for name in names})
         self.parts = self._make_parts()
         self._watchers: list[asyncio.Task[None]] = []

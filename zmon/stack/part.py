@@ -17,6 +17,7 @@ import aiohttp
 import psutil
 
 from zmon.errors import PartFailed
+from zmon.process import exit_text
 from zmon.stack.ports import listens
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
@@ -61,7 +62,7 @@ class Part:
                 raise PartFailed(f"cannot start {self.name}", str(error), f"See {self.log}") from error
 
     async def is_healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
-        """Return True if the program runs and its health URL answers 200 now. An answer of another program is none."""
+        """Return True if the program runs and answers 200 at its health URL. Answers of other programs do not count."""
         if self.process is None or self.process.returncode is not None:
             return False
         if self.health is None:
@@ -94,7 +95,7 @@ class Part:
                 times = f"{len(self.deaths)} times within {RESTART_WINDOW_SECONDS:.0f} s"
                 say(f"{self.name} died {times} and stays down: see {self.log}")
                 return
-            say(f"{self.name} died (exit code {code}) and restarts: see {self.log}")
+            say(f"{self.name} died ({exit_text(code)}) and restarts: see {self.log}")
             await asyncio.sleep(_RESTART_AFTER_SECONDS)
             try:
                 await self.start()

@@ -1,8 +1,8 @@
 """The password of Alertmanager on one machine.
 
-Alertmanager answers every web page (`Access-Control-Allow-Origin: *`, and it has no option for it), so without a
-password any page that somebody opens in a browser could silence all alerts. The password is in a file that only the
-user can read. Alertmanager itself gets a bcrypt hash.
+Alertmanager accepts requests from every web page (`Access-Control-Allow-Origin: *`), and no option changes that.
+Without a password, any page that somebody opens in a browser could silence all alerts. The password is in a file that
+only the user can read. Alertmanager itself gets a bcrypt hash.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The step log: every step of every rank on disk, available even without Prometheus.
 
 The agent writes it with `writer`. `reader` reads the steps, `table` exports them as rows, and `format` defines the
-files. `files` names, locks, writes and expires the files of all daemons.
+files. `files` names, locks and writes the files of all daemons, and tells whether the clock may expire them.
 """
 
 from zmon.steplog.reader import Chunk, RunSteps, read_runs

@@ -1,4 +1,4 @@
-"""Files that outlive a daemon: in a folder of its own, written whole, and deleted only while the clock is steady.
+"""Files that outlive a daemon: how they are named, locked, written, and kept while the clock may be wrong.
 
 The steps of an agent and everything that a hub keeps are such files. Errors of reading and writing are OSError.
 """
@@ -130,7 +130,7 @@ class SteadyClock:
         self._steady_from = monotonic() + hold_seconds
 
     def is_steady(self) -> bool:
-        """Return True if the wall clock has not jumped within the last hour, which began after the start."""
+        """Return True if this object has watched the wall clock for `hold_seconds` and saw no jump in that time."""
         now = self._monotonic()
         offset = self._wall() - now
         if abs(offset - self._offset) > JUMP_SECONDS:

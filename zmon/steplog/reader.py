@@ -45,7 +45,7 @@ class RunSteps:
         """Yield every step in the log, oldest first."""
         ends: list[StepEnds] = []
         reported: list[dict[str, float]] = []  # for each step, its gauges; each following boundary may add to the last
-        gauges: dict[str, float] = {}  # of the last step; before the first step, of that one
+        gauges: dict[str, float] = {}  # of the last step; until there is one, they will be those of the first step
         previous: Row | None = None
         has_step = False
         for boundary in self._boundaries():
@@ -125,7 +125,7 @@ def read_runs(folder: Path) -> tuple[list[RunSteps], list[str]]:
             continue
         except (OSError, ZmonError) as error:
             unusable.append(f"cannot use {path}: {getattr(error, 'strerror', None) or error}")
-    return [RunSteps(runs[key[-1]], paths) for key, paths in sorted(segments.items())], unusable
+    return [RunSteps(runs[run_uid], paths) for (_, _, _, run_uid), paths in sorted(segments.items())], unusable
 
 
 def _blocks(path: Path, size: int) -> Iterator[Block | None]:

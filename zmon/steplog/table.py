@@ -1,8 +1,8 @@
 """Exports steps as JSON lines or Parquet, one row per rank and step, with only a few rows in memory.
 
-The columns are those of the table of measures (zmon/schema/measures.py). A phase or an op has its columns if it ever
-ran in one of the runs. In a step in which it did not run it is 0. A value that is unknown is null. Seconds and bytes;
-`start` is unix time.
+The columns are those of the table of measures (zmon/schema/measures.py). A phase or an op has its columns if it ran in
+any step of any run; in the other steps its values are 0. An unknown value is null. Times are in seconds, sizes in
+bytes; `start` is unix time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Table:
     """The exported runs and their columns."""
 
     runs: Sequence[LoggedRun]
-    measures: dict[str, Measure]  # by column; those of the other columns are the same for each table
+    measures: dict[str, Measure]  # by column, for the columns after `duration`
     reports: tuple[str, ...]  # names of the gauges that the jobs reported
 
     @classmethod

@@ -1,6 +1,7 @@
 """Access: each request needs a principal with the role of its path.
 
-A principal shows a password, a bearer token or a client certificate. `/livez` and `/readyz` need none and tell nothing.
+A principal is somebody who shows a password, a bearer token or a client certificate. `/livez` and `/readyz` need no
+principal: they only say whether the daemon runs and has data.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 `ask` and `get` send one request and return a typed answer, or raise an error of one line. `evidence` sends a request
 for each rank and returns Unknown for a rank whose agent gives no evidence.
 
-The other side is not trusted. Redirects are not followed, no encoding is accepted that makes a small body large, a body
-is read only up to its limit, and an error never repeats what the other side sent, except the line of a zmon daemon.
+The other side is not trusted. Redirects are not followed. No encoding is accepted that makes a small body large, and a
+body is read only up to its limit. An error repeats nothing that the other side sent, except the line of a zmon daemon.
 """
 
 from __future__ import annotations

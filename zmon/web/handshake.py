@@ -48,6 +48,7 @@ class Handshake(asyncio.Protocol):
             self._transport.abort()
 
     async def _begin_tls(self, transport: asyncio.Transport) -> None:
+        """Do the handshake and hand the connection to `http`. If the client may not connect, close it."""
         if transport.is_closing():  # the server is at its limit, and closed this connection
             return
         try:

@@ -1,8 +1,8 @@
 """The sessions in which daemons and commands ask servers, with the password, token or certificate of `--http-config`.
 
-A session is for one kind of server, because it shows all of them the same. Proxies and `.netrc` are not used. Files
-with passwords and tokens are read for each request, and certificates again once they have changed, because whoever
-issues them renews them while the hub runs.
+A session is for one kind of server, because it sends the same credentials to all of them. Proxies and `.netrc` are not
+used. Files with passwords and tokens are read for each request. Certificates are read again once they have changed,
+because they are renewed while the hub runs.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def read_http_config(path: Path, *servers: Server) -> ClientConfig:
         config = client_config(document, path.parent, servers)
         for section in (getattr(config, server) for server in SERVERS):
             if section is not None and section.tls_config is not None:
-                ClientTls.of(section.tls_config)
+                ClientTls.of(section.tls_config)  # raises UsageError if a file cannot be used
     except OSError as error:
         raise UsageError(f"cannot read {path}", str(error.strerror), "Correct --http-config") from error
     except (ValueError, yaml.YAMLError) as error:
@@ -50,7 +50,7 @@ def read_http_config(path: Path, *servers: Server) -> ClientConfig:
 
 
 def check(config: HttpConfig) -> None:
-    """Read the files that a configuration names once. Raises UsageError or Unreachable."""
+    """Check that the files of a configuration can be used. Raises UsageError or Unreachable."""
     authorization(config)
     if config.tls_config is not None:
         ClientTls.of(config.tls_config)
@@ -108,7 +108,7 @@ class ClientTls(ssl.SSLContext):
 
     @classmethod
     def of(cls, config: TlsConfig) -> ClientTls:
-        """Read the files. Raises UsageError."""
+        """Return the context of a configuration. Raises UsageError if a file of it cannot be used."""
         tls = cls(ssl.PROTOCOL_TLS_CLIENT)
         tls._server_name = config.server_name
         make = partial(_client_context, config)

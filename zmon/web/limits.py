@@ -18,7 +18,7 @@ from zmon.errors import UsageError
 _HIGHEST = 65_536
 MAX_CONNECTIONS = 512  # hub, Prometheus and dashboards need about a hundred; each costs some 10 KB
 # Long polls, and large answers that wait for their turn, hold up to 200 connections for a while (`LongPolls`,
-# `WorkQueue`); with fewer than this, they could keep everybody else out.
+# `WorkQueue`). With fewer than this, they could keep everybody else out. Acts also wait, but only hubs ask for them.
 MIN_CONNECTIONS = 256
 # asyncio accepts this many before it closes one, so the limit is exceeded by up to three times this number.
 ACCEPTED_AT_ONCE = 16

@@ -23,18 +23,17 @@ class LiveConfig:
         self.config = read_web_config(path)
         self.access = _access(self.config)
         self._tls = server_tls(self.config.tls_server_config)
-        self._error: str | None = None
+        self._has_failed_reload = False
 
     @property
     def has_tls(self) -> bool:
         return self._tls is not None
 
-    @property
-    def error(self) -> str | None:
-        """The reason why the files as they are now are not used; None if they are."""
+    def is_current(self) -> bool:
+        """Return True if the server uses all files as they are now. A changed certificate is read first."""
         if self._tls is not None:
             self._tls.get()  # clients may keep their connections, so that no handshake reads the files
-        return self._error or (self._tls.error if self._tls else None)
+        return not (self._has_failed_reload or (self._tls is not None and self._tls.is_outdated))
 
     def context(self) -> ssl.SSLContext | None:
         """Return the context for a new connection; None without TLS."""
@@ -58,17 +57,17 @@ class LiveConfig:
             tls = server_tls(config.tls_server_config)
             access = _access(config, self.access)
         except Exception as error:  # whatever it is, the daemon goes on with what it has
-            self._error = str(error)
+            self._has_failed_reload = True
             log.error("the web configuration stays as it was: %s", error)
             return
         self.config, self._tls, self.access = config, tls, access
-        self._error = None
+        self._has_failed_reload = False
         log.info("%s was read again", self.path)
 
 
 def reload_success(live: LiveConfig | None) -> float | None:
     """Return the value of `zmon_config_reload_success`; None without a file."""
-    return None if live is None else float(live.error is None)
+    return None if live is None else float(live.is_current())
 
 
 def _unsafe_change(before: WebConfig, after: WebConfig) -> str:

@@ -32,7 +32,7 @@ class FreshContext:
     def __init__(self, owner: str, make: Callable[[], ssl.SSLContext], *files: Path | None) -> None:
         """Read the files. Raises UsageError. `owner`: the server or client, as in log messages."""
         self._owner, self._make, self._files = owner, make, files
-        self.error: str | None = None  # why the newest files are not used
+        self.is_outdated = False  # the newest files cannot be used
         self._stamps = self._current_stamps()  # of the files that were read last
         self._read_at = time.monotonic()
         self._context = make()
@@ -40,16 +40,16 @@ class FreshContext:
     def get(self) -> ssl.SSLContext:
         """Return the context for a new connection."""
         current = self._current_stamps()
-        is_retry = self.error is not None and time.monotonic() - self._read_at >= _RETRY_SECONDS
+        is_retry = self.is_outdated and time.monotonic() - self._read_at >= _RETRY_SECONDS
         if current != self._stamps or is_retry:
             self._stamps = current
             self._read_at = time.monotonic()
             try:
                 self._context = self._make()
-                self.error = None
+                self.is_outdated = False
                 log.info("the certificate of %s was read again", self._owner)
             except UsageError as error:
-                self.error = str(error)
+                self.is_outdated = True
                 log.error("%s keeps its certificate: %s", self._owner, error)
         return self._context
 

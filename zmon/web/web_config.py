@@ -19,8 +19,8 @@ from zmon.schema.api.endpoint import Role
 from zmon.schema.http_config import TlsVersion
 from zmon.yaml_text import load_yaml, yaml_reason
 
-# Python's ssl verifies every certificate that it asks for, so RequestClientCert and RequireAnyClientCert, which do not,
-# cannot be had. exporter-toolkit calls them insecure.
+# exporter-toolkit also has RequestClientCert and RequireAnyClientCert. These accept certificates without verification,
+# and exporter-toolkit calls them insecure. Python's ssl verifies every certificate that it asks for.
 ClientAuth = Literal["", "NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
 _UNVERIFIED = ("RequestClientCert", "RequireAnyClientCert", "RequireClientCert")
 _HASH = re.compile(r"\$2[aby]\$(0[4-9]|[12]\d|3[01])\$[./A-Za-z0-9]{53}")  # bcrypt

@@ -2,8 +2,8 @@
 
 Each decision is in the ledger before anything is done. The limits are one act for each start of a rank and for each
 launcher, one for a job in ten minutes, and four for the host in an hour. At the fifth, the agent stops all acts until a
-person takes the stop away (`zmon/act_stops.py`). Requests are decided one after the other, in threads, because disks
-and processes hang.
+person removes the stop (`zmon/act_stops.py`). Requests are decided one after the other. They are decided in threads,
+because disks and processes may hang.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
 from signal import SIGKILL, SIGTERM
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from zmon.act_stops import ALL, stop, stops
 from zmon.agent.acts.launchers import hold_launcher
@@ -55,7 +55,10 @@ AskBoxes = Callable[[Callable[[Boxes], Any]], Any]  # in the thread that scans t
 
 
 def check_asker(asker: Asker, hub_users: Collection[int]) -> None:
-    """Raise Refusal unless the asker may request acts: by the role alone, or without roles as a user of this host."""
+    """Raise Refusal unless the asker may request acts.
+
+    With roles, the asker needs the role `actions`. Without roles, it must be root, the agent's user or a `--hub-user`.
+    """
     local = (0, os.geteuid(), *hub_users)
     if "actions" in asker.roles or (not asker.roles and asker.uid in local):
         return
@@ -183,8 +186,8 @@ class Acts:
                 f"{num_acts} acts on {self._host} within an hour, and one more was asked for: a person must look"
             )
 
-    def _stop(self, reason: str) -> None:
-        """Stop all acts. Raises Refused."""
+    def _stop(self, reason: str) -> NoReturn:
+        """Stop all acts, and refuse the one at hand. Raises Refused."""
         assert self._data_dir is not None
         self._unwritten_stop = reason
         try:

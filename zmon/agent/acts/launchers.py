@@ -26,11 +26,11 @@ _RESTARTS = b"TORCHELASTIC_RESTART_COUNT="  # torchrun gives it to each of its r
 _LEAST_RANKS = 2  # ranks below a launcher that does not restart them
 _MAX_PROCESSES = 256  # processes below a launcher that are examined
 _GENERATIONS = 4  # launcher → numactl or a shell → rank
-# A user types or writes what a shell does next. busybox is the shell of small images.
+# What a shell does next is up to the person or script that uses it. busybox is the shell of small images.
 _SHELLS = frozenset(
     "ash bash busybox csh dash fish ksh ksh93 login mksh rbash screen sh sshd su sudo tcsh tmux xonsh zsh".split()  # noqa: SIM905
 )
-_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # the memory of their kernels has the work of a person
+_NOTEBOOKS = ("ipykernel", "ipython", "jupyter")  # a person would lose the variables in their memory
 
 
 def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProcess:
@@ -53,7 +53,7 @@ def hold_launcher(target: RankTarget, living: Sequence[RankTarget]) -> HeldProce
 
 
 def _check(held: HeldProcess, target: RankTarget, living: Sequence[RankTarget]) -> None:
-    """Raise Refused unless the process is the launcher of the target, its owner's, and the job has no other healer."""
+    """Raise Refused unless the process is the target's launcher, runs as its owner, and the job has no other healer."""
     facts = held.facts()
     uids = frozenset(uid for thread in facts.threads.values() for uid in thread.uids)
     if facts.stat.start_ticks == target.launcher.start_ticks and target.owner not in uids:

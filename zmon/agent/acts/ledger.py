@@ -2,8 +2,8 @@
 
 The line of a decision is on the disk before the act begins. A later line has the result of the act. The agent reads
 the file at its start, so it does not repeat an act of an earlier agent. A line that a kill cut off does not count: its
-act had not begun. Only one agent may use the ledger. Only the user of the agent may read the file. The file grows to
-some MiB; the previous file is `acts.jsonl.1`.
+act had not begun. Only one agent may use the ledger. Only the user of the agent may read the file. At 4 MiB a new file
+begins, and the old file becomes `acts.jsonl.1`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ from zmon.steplog.files import append_line, lock_directory, replace_file
 log = logging.getLogger("zmon.acts")
 
 FILE, LOCK = "acts.jsonl", "acts.lock"
-# Events, beside REFUSED, after which nothing is done. An act is announced, and then done or withdrawn. The end of a
-# launcher takes more signals: each is announced, and its result written, until it is finished or the agent ends.
+# The events of an act. It is announced, and then done or withdrawn. The end of a launcher may take more signals: each
+# is a SIGNAL with a RESULT, until the act is FINISHED, or INTERRUPTED because the agent ended. A request without an
+# act has the event REFUSED.
 ANNOUNCED, DONE, WITHDRAWN = "announced", "done", "withdrawn"
 SIGNAL, RESULT, FINISHED, INTERRUPTED = "signal", "result", "finished", "interrupted"
 ROTATE_BYTES = 4 << 20  # size at which a new file begins, so that the agent reads it quickly at its start
@@ -126,6 +127,7 @@ class ActLedger:
         ]
 
     def _remember(self, entry: ActEntry, monotonic: float | None) -> None:
+        """Take an entry into memory. `monotonic`: when this agent wrote it; None: an earlier agent did."""
         if entry.event == ANNOUNCED:
             self._acts.pop(entry.key, None)  # so that the newest act is the last of the dict
             self._acts[entry.key] = Act([entry], monotonic)

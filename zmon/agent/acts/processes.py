@@ -29,11 +29,11 @@ _TRACED, _BLOCKED = "t", "D"  # further states of a process
 _LOOKS, _LOOK_SECONDS = 4, 0.05
 _MAX_ANCESTORS = 64
 _THREAD = re.compile(r"^State:\s+(\w).*?^TracerPid:\s+(\d+)$.*?^Uid:\s+([\d\s]+?)$", re.M | re.S)
-# Programs that restart ranks on their own, by what they leave in the environment of a rank. Nothing is done to a job of
-# theirs, because two healers of one job heal it to death. Each variable was looked up in the source of its healer:
-# torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and launcher.py), dlrover
-# 0.6.1 (its constants and its elastic_run) and horovod 0.28.1 (runner/gloo_run.py). The in-process restart of
-# nvidia-resiliency-ext sets no variable, and is not noticed.
+# Healers: programs that restart ranks on their own, by what they leave in the environment of a rank. Nothing is done to
+# their jobs, because two healers would end a job again and again. Each variable was looked up in the source of its
+# healer: torchft 0.2.0 (manager.py, torchx.py), nvidia-resiliency-ext 0.4.1 (fault_tolerance/data.py and launcher.py),
+# dlrover 0.6.1 (its constants and its elastic_run) and horovod 0.28.1 (runner/gloo_run.py). The in-process restart of
+# nvidia-resiliency-ext sets no variable, so it is not noticed.
 _HEALERS: Mapping[bytes, str] = {  # by the first bytes of a variable, `NAME=value`
     b"TORCHFT_": "torchft",  # TORCHFT_LIGHTHOUSE, which its manager needs, and its timeouts
     b"FT_LAUNCHER_IPC_SOCKET=": "NVIDIA's resiliency extension (ft_launcher)",
@@ -60,7 +60,7 @@ class Facts:
     """A process at one moment."""
 
     stat: ProcessStat
-    threads: dict[int, _Thread]  # by number
+    threads: dict[int, _Thread]  # by thread id
 
     @property
     def blocked(self) -> frozenset[int]:
@@ -130,6 +130,7 @@ class HeldProcess:
         return facts
 
     def _check_not_blocked(self, facts: Facts) -> None:
+        """Raise Refused if a thread stays in uninterruptible sleep, where a signal has no effect."""
         blocked = facts.blocked
         for _ in range(_LOOKS - 1):
             if not blocked:

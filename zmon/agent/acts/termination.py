@@ -58,6 +58,8 @@ class Termination:
                 self.closing.wait(_LOOK_SECONDS)
 
     def _kill_rank(self, rank: RankTarget) -> str:
+        """Kill a rank if it still holds its box, and return the result. Raises Refused as `check_stops` does."""
+
         def refreshed() -> RankTarget:
             return next((alive for alive in self.living() if alive.run_uid == rank.run_uid), rank._replace(holder=None))
 

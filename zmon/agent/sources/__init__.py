@@ -50,7 +50,8 @@ def all_sources(
     """Return every hardware source. The black boxes are read separately, ten times a second.
 
     `stands_still` returns True while a rank makes no progress. The other functions return what the agent read last:
-    `gpus` the GPUs, `states` the ranks with their pids, and `pods` the pods that hold GPUs, None if they are unknown.
+    `gpus` the GPUs, `states` the ranks with their pids, and `pods` the pods that hold GPUs. `gpus` and `pods` return
+    None if that is unknown.
     """
     return (
         GpuSource(),

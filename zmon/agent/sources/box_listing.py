@@ -1,8 +1,8 @@
 """List the files of black boxes, `<root>/<job>/<attempt>/rank-<n>.box`, and the plans beside them.
 
 Symbolic links are not followed, so nothing outside the directories is read. All below a job's directory belongs to the
-owner of that directory. The listing looks at a limited number of entries of each tenant, a user of the node or of one
-pod: a user with a million files slows down nobody else.
+owner of that directory. The listing reads a limited number of entries of each tenant (a pod, or else a user of the
+node), so a user with a million files slows down nobody else.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Listing:
         try:
             return entries_of(root.path, MAX_ENTRIES)
         except OSError as error:
-            if root.explicit:
+            if root.is_explicit:
                 raise
             self.unlistable[root.path] = reason(root.path, error)
             return []
@@ -92,5 +92,5 @@ class Listing:
 
 
 def reason(path: str | Path, error: Exception, verb: str = "read") -> str:
-    """Return the line about a file or folder that cannot be read, or with which something else (`verb`) fails."""
+    """Return the line that says why zmon cannot read a file or folder, or cannot do what `verb` names."""
     return plain(f"cannot {verb} {path}: {error.strerror}" if isinstance(error, OSError) else str(error))

@@ -30,9 +30,10 @@ def remove_rank(
 ) -> None:
     """Delete the files of the dead rank with this box. Raises OSError if they cannot be deleted.
 
-    If a rank that has just started has replaced the box, which had this inode, nothing is deleted. `named_socket`: the
-    path of its socket in the box; `short_paths`: the folder of sockets with short paths. `follow_root`: the directory
-    of boxes may be a link. Give it only if users cannot exchange that directory: two pods may have the same user.
+    Nothing is deleted if the box does not have this inode any more: a rank that has just started has replaced it.
+    `named_socket`: the path of its socket in the box. `short_paths`: the folder of sockets with short paths.
+    `follow_root`: the directory of boxes may be a link. It must be False if users can exchange that directory, because
+    two pods may have the same user.
     """
     attempt, job = box.parent, box.parent.parent
     with (

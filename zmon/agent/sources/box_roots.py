@@ -31,7 +31,7 @@ class Root(NamedTuple):
 
     path: str
     owner: int | None  # the user to whom all in it must belong; None: several users may use it
-    explicit: bool = False  # the site has named this directory; the source fails if it cannot be listed
+    is_explicit: bool = False  # the site has named this directory; the source fails if it cannot be listed
     pod: str = ""  # the uid of the pod whose directory it is
 
     def tenant(self, owner: int) -> str:
@@ -69,7 +69,7 @@ class BoxRoots:
     def find(self) -> tuple[list[Root], list[str]]:
         """Return the directories that exist, and a line for each directory that cannot be used. Raises OSError."""
         if self._explicit is not None:
-            return [Root(str(self._explicit), None, explicit=True)], []
+            return [Root(str(self._explicit), None, is_explicit=True)], []
         roots: list[Root] = []
         private: set[int] = set()  # the users whose directories this process may not read
         problems: list[str] = []

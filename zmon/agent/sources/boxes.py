@@ -36,7 +36,7 @@ from zmon.schema.rank import RankState
 log = logging.getLogger("zmon.boxes")
 
 _MAX_LOGGED = 100  # damaged boxes that the log names; the status of the source counts all of them
-PRUNE_NS = 60_000_000_000  # time between two deletions of old boxes
+PRUNE_NS = 60_000_000_000  # time between two deletions of the boxes of dead ranks
 
 
 class Boxes:
@@ -140,7 +140,7 @@ class Boxes:
         listing.boxes = {path: box for path, box in listing.boxes.items() if self._foreign.get(path) != box.inode}
 
     def _forget(self, listing: Listing) -> None:
-        """Forget the boxes whose files are gone, but not those of living ranks: they still show how the ranks end."""
+        """Forget the boxes whose files are gone, once their ranks are old news: until then they show how ranks end."""
         for path, box in list(self._open.items()):
             listed = listing.boxes.get(path)
             if (listed is None and box.is_old_news) or (listed is not None and listed.inode != box.inode):

@@ -20,6 +20,7 @@ from zmon.schema.host import ClockSample
 STA_UNSYNC = 0x0040
 STA_NANO = 0x2000  # the offset is in nanoseconds, else in microseconds
 TIME_ERROR = 5  # state of a clock that is not synchronized
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class KernelClock(NamedTuple):
@@ -79,6 +80,3 @@ def clock_sample(clock: KernelClock) -> ClockSample:
     if clock.status & STA_UNSYNC or clock.state == TIME_ERROR:
         return ClockSample(offset_seconds=None, synchronized=False)
     return ClockSample(clock.offset / (1e9 if clock.status & STA_NANO else 1e6), synchronized=True)
-
-
-_libc = ctypes.CDLL(None, use_errno=True)

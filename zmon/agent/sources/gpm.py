@@ -23,7 +23,7 @@ class Activity:
 
 
 class _Sample:
-    """A place for one sample of a card's counters; never freed."""
+    """A place for one sample of a card's counters. It is never freed, because a card needs only two."""
 
     def __init__(self) -> None:
         self.buffer = pynvml.nvmlGpmSampleAlloc()

@@ -135,7 +135,7 @@ class _Node:
         )
 
     def _may_compute_elsewhere(self, gpus: Sequence[GpuSample]) -> bool:
-        """Return True if a GPU or instance that is on no known pod computes, or may compute: any pod may hold it."""
+        """Return True if a GPU or instance outside of all known pods computes, or may compute. Any pod may hold it."""
         if not gpus:
             return True
         placed = {gpu.gpu for gpus_of_pod in self._gpus_of_pods.values() for gpu in gpus_of_pod}

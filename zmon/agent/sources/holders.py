@@ -1,11 +1,12 @@
 """List who holds GPUs of this node: the jobs of a scheduler, control groups of v1, and pods of Kubernetes.
 
 A scheduler's prolog writes a file for each job, and its epilog removes it (docs/deploy/slurm.md). The source `pods`
-lists pods if it is switched on; of a pod only the number of its GPUs is known, and not which they are. A group of v1
-holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
-restriction, and `c 195:* rw` allows all GPUs, so neither holds one. Layout: Documentation/admin-guide/cgroup-v1/
-devices.rst. In v2 a BPF program decides about devices, and nothing lists them: without files and pods, the holders are
-unknown.
+lists pods if it is switched on. Of a pod only the number of its GPUs is known, and not which they are.
+
+A group of v1 holds a GPU if its `devices.list` names that device and no group above it names any. `a *:* rwm` is no
+restriction, and `c 195:* rw` allows all GPUs, so a group with such a line holds none. Layout:
+Documentation/admin-guide/cgroup-v1/devices.rst. In v2 a BPF program decides about devices, and nothing lists them:
+without files and pods, the holders are unknown.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ class HostSource:
         self._proc = proc
 
     def read(self) -> Reading:
+        """Return the load now. Raises SourceUnavailable if /proc/meminfo cannot be read."""
         try:
             meminfo = (self._proc / "meminfo").read_text(errors="replace")
         except (FileNotFoundError, PermissionError) as error:

@@ -10,9 +10,10 @@ records as lines.
 - xid: NVIDIA's driver raised an error. Look up its number.
 - oom: the kernel killed a process because memory ran out. The line "Killed process" is always there; the report around
   it is rate-limited.
-- link: a network link went down, by the driver's own line (mlx5, ice, i40e, bnxt_en and others). That line ends after
-  `down`, unlike a line that begins with the name of a process. `ip link set down` gives the same line. Newer kernels
-  also report RDMA ports, so a RoCE port may appear as port and as interface.
+- link: a network link went down, by the driver's own line (mlx5, ice, i40e, bnxt_en and others). The line must end
+  after `down`: a user can choose the name of a process, with which other lines begin, but not how they end. `ip link
+  set down` gives the same line. Newer kernels also report RDMA ports, so a RoCE port may appear as port and as
+  interface.
 
 The time of a record is the processor's clock since boot. Time servers do not correct it, and it stands still while
 the machine sleeps, so it is off by minutes after months. The time of an event is therefore limited to the span between

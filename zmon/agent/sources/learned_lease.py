@@ -27,7 +27,7 @@ class LearnedLease:
     def __init__(self, leases: Leases, starts: StartTimes, identity: Identity, owner: int) -> None:
         self._leases, self._starts = leases, starts
         program = (identity.program, identity.world_size) if identity.program else identity.job_id
-        self._name = owner, identity.labels.get(NAME) or program  # users do not share what is learned
+        self._name = owner, identity.labels.get(NAME) or program  # of the job in `starts`, apart from other users' jobs
         self._launch = identity.job_id, identity.attempt, identity.launcher_pid, identity.launcher_start
         self._steps: deque[float] = deque(maxlen=_RECENT_STEPS)
         self._stays: dict[str, deque[float]] = {}  # durations of the last stays in seconds, by activity

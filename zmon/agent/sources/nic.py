@@ -23,7 +23,7 @@ from zmon.format import plain
 from zmon.schema.host import NicSample
 
 MAX_INTERFACES = 64
-LISTING_READS = 10  # reads between two listings if there are more than MAX_INTERFACES; 10,000 names take 5 ms
+LISTING_READS = 10  # with more than MAX_INTERFACES, names are listed at every tenth read; 10,000 names take 5 ms
 BONDS = "bonding_masters"  # this file is in the folder of the interfaces
 ERROR_COUNTERS = {
     "carrier_down_count": "carrier_down_count",  # how often the link went down
@@ -32,7 +32,7 @@ ERROR_COUNTERS = {
     "rx_dropped": "statistics/rx_dropped",
     "tx_dropped": "statistics/tx_dropped",
 }
-SPEED_READS = 60  # speed is read after this many reads, for bonds that lost a member, and when the link changes
+SPEED_READS = 60  # reads until `speed` is read again even if the link did not change: a bond may have lost a member
 OPERSTATE = re.compile("(up|down|unknown|dormant|testing|lowerlayerdown|notpresent)$")
 UP = ("up", "unknown")  # unknown: it works, but the driver does not report its state; so does loopback
 MEGABIT = 1_000_000 / 8

@@ -35,7 +35,7 @@ def pci_chain(path: str) -> tuple[str, ...]:
 
 
 def pci_address(path: str) -> str | None:
-    """Return the address of the card at this path, or None."""
+    """Return the address of the card at this path; None for a virtual or USB device."""
     chain = pci_chain(path)
     return chain[-1] if len(chain) > 1 else None
 

@@ -90,6 +90,7 @@ def _stamp(path: str) -> _Stamp:
 
 
 def _plan(path: str) -> TrainerPlan | Unknown:
+    """Return the plan in a file; Unknown, with a reason that is logged, if it has none that can be used."""
     try:
         body = _read(path)
         content = msgspec.json.decode(body, type=_Content)

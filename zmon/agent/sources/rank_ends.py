@@ -1,7 +1,7 @@
-"""Watch how a rank and its launcher end, through a pidfd of each (since Linux 6.15 with the exit status).
+"""Watch how a rank and its launcher end, through a pidfd of each. Since Linux 6.15, a pidfd has the exit status.
 
 After the end of a rank, also watch whether its launcher starts other processes. They are the first sign of a new
-launch: a rank has no box until it has imported torch, which takes seconds, and minutes from a slow file system.
+launch. A rank has no box until it has imported torch, which takes seconds, or minutes from a slow file system.
 """
 
 from __future__ import annotations

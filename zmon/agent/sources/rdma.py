@@ -120,6 +120,7 @@ class RdmaSource:
         return ports
 
     def _sample(self, name: str, files: Attributes) -> NicSample | None:
+        """Return the sample of a port; None if its transport is unknown."""
         kind = transport(
             files.text("../../node_type") or "",
             files.text("link_layer") or "",

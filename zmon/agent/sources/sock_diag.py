@@ -163,9 +163,10 @@ def parse_connection(message: bytes) -> Connection:
 
 
 def _num_timeouts(timeouts: int, probes: int, unacknowledged: int, send_queue: int) -> int:
-    """Return the times in a row that the oldest data under way, or the request to connect, timed out.
+    """Return how many times in a row the oldest data under way, or the request to connect, has timed out.
 
-    If no data is under way, because the peer has no room or there is no route: the probes in a row without an answer.
+    If no data is under way, because the peer has no room or there is no route, return the number of probes in a row
+    without an answer.
     """
     if unacknowledged:
         return timeouts

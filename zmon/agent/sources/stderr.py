@@ -2,6 +2,7 @@
 
 `/proc/<pid>/fd/2` leads to the file only while the process lives, so the file is held open from the first sight of the
 rank until shortly after its end. Only the rank's own process is read, never a later process with the same number.
+
 Only regular files are read: data in a pipe or terminal is not stored, and reading it would take it from its reader.
 Each file is first opened as a path only (O_PATH, open(2)), so that a FIFO or a device is never opened. A file is read
 only if the rank has it open for writing and may write it: with O_PATH a process can hold any file as its stderr, and

@@ -1,11 +1,13 @@
 """Read how busy the disks are, and how long the host waits for NFS servers.
 
-Layout: Documentation/admin-guide/iostats.rst for /proc/diskstats (sectors of 512 bytes for every disk; times in
-milliseconds with 32 bits, which wrap after 49.7 days of work); fs/nfs/super.c and net/sunrpc/stats.c for the NFS
-sections of /proc/self/mountstats. A disk that works on many requests at once (NVMe) can be busy all the time and still
-take more work. The mounts are those of the agent's own mount namespace. Reading sends no request to a file server, so
-none can make it hang. Lustre, Ceph and CIFS keep their counters in debugfs or in files that change with the version,
-and FUSE does not time its requests: all of them are left out.
+A disk that works on many requests at once (NVMe) can be busy all the time and still take more work. The mounts are
+those of the agent's own mount namespace. Reading sends no request to a file server, so none can make it hang. Lustre,
+Ceph and CIFS keep their counters in debugfs or in files that change with the version, and FUSE does not time its
+requests: all of them are left out.
+
+Layout of /proc/diskstats: Documentation/admin-guide/iostats.rst. Sectors have 512 bytes on every disk. Times are in
+milliseconds with 32 bits, which wrap after 49.7 days of work. Layout of the NFS sections of /proc/self/mountstats:
+fs/nfs/super.c and net/sunrpc/stats.c.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ submits it to the storage layer, so pages from the cache are not included. The b
 last sample and its end are lost. Reading a process of another user needs CAP_SYS_PTRACE.
 
 Bytes count from the first sample of a rank. An agent that restarts does not know the bytes of children that have ended,
-so it begins at 0, and Prometheus takes the fall as a restart of the counter. The sum over the ranks of a job never
-falls: the first rank with known bytes also counts the bytes of the ranks that have ended.
+so it begins at 0. Prometheus takes this fall as a restart of the counter. While an agent runs, the sum over the ranks
+of a job never falls: the first rank with known bytes also counts the bytes of the ranks that have ended.
 """
 
 from __future__ import annotations

@@ -54,10 +54,10 @@ class TcpSource:
         self._ranks, self._proc, self._dump, self._interfaces = ranks, proc, dump, interfaces
         self._stands_still, self._answers = stands_still, answers
         self._searched: Mapping[ProcessId, _Rank] = {}  # the ranks whose descriptors were searched for sockets
-        self._visible = False  # True if the sockets of at least one rank can be listed
+        self._can_list = False  # the sockets of at least one rank can be listed
         self._owners: dict[int, _Rank] = {}  # the rank that owns each socket, by the socket's inode
         self._other_inodes: set[int] = set()  # inodes of the other sockets that the kernel listed
-        self._outdated = False  # True if there is a new socket, whose owner is unknown
+        self._is_outdated = False  # there is a new socket, whose owner is unknown
         self._hidden: list[str] = []  # one line for each rank whose connections cannot be listed
         self._addresses: tuple[str, ...] = ()
         self._devices: tuple[str, ...] = ()  # the interfaces with these addresses
@@ -65,9 +65,9 @@ class TcpSource:
     def read(self) -> Reading:
         """Return the host's retransmissions, and a peer per rank and address. A new socket counts one read later."""
         ranks = dict(self._ranks())
-        if self._outdated or ranks != self._searched:
+        if self._is_outdated or ranks != self._searched:
             self._search(ranks)
-        connections = self._connections() if self._visible else ()
+        connections = self._connections() if self._can_list else ()
         peers, left_out = fullest_peers(by_peer(connections, self._owners))
         addresses = tuple(sorted({connection.address for connection in connections}))
         if addresses != self._addresses:
@@ -94,7 +94,7 @@ class TcpSource:
         own_namespace = (self._proc / "self/ns/net").readlink()
         self._owners = {}
         self._hidden = []
-        self._visible = False
+        self._can_list = False
         may_pass = False  # a failure that is no lack of rights, such as too many open files
         for process, (job_id, rank) in ranks.items():
             try:
@@ -108,7 +108,7 @@ class TcpSource:
                     )
                     continue
                 self._owners |= dict.fromkeys(inodes, (job_id, rank))
-                self._visible = True
+                self._can_list = True
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the rank has just ended
             except OSError as error:
@@ -117,11 +117,11 @@ class TcpSource:
                     "Run the agent as root or with CAP_SYS_PTRACE"
                 )
                 may_pass |= not isinstance(error, PermissionError)
-        self._searched, self._outdated = ({} if may_pass else ranks), False
+        self._searched, self._is_outdated = ({} if may_pass else ranks), False
 
     def _connections(self) -> list[Connection]:
         answer = self._dump(self._owners)
-        self._outdated = not answer.other_inodes <= self._other_inodes  # a new socket: a rank may own it
+        self._is_outdated = not answer.other_inodes <= self._other_inodes  # a new socket: a rank may own it
         self._other_inodes = answer.other_inodes
         return answer.connections
 

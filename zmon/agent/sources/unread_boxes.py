@@ -1,4 +1,4 @@
-"""Report boxes that cannot be read although their rank lives: an unwatched job must not look like no job.
+"""Report boxes that cannot be read although their rank lives. Otherwise an unwatched job would look like no job.
 
 A rank holds the lock on its box in every layout, so the lock shows that it lives even where nothing else can be read.
 """

@@ -29,7 +29,7 @@ class XidCounts:
     def forget(self) -> None:
         """Drop the event set and all handles, which are invalid after the driver was unloaded."""
         self._events: Any = None
-        self._offered = True
+        self._is_offered = True  # False: this driver offers no events
         self._cards: dict[int, tuple[str, Any]] = {}  # UUID and handle, by the handle's address
         self._unregistered: list[int] = []
 
@@ -45,7 +45,7 @@ class XidCounts:
 
     def collect(self) -> Iterator[str]:
         """Count the errors since the last call; yield a line for each failure to do so."""
-        if not self._offered or not self._cards:
+        if not self._is_offered or not self._cards:
             return
         try:
             yield from self._register()
@@ -54,7 +54,7 @@ class XidCounts:
         except pynvml.NVMLError_Timeout:  # no more events
             pass
         except UNSUPPORTED:
-            self._offered = False
+            self._is_offered = False
         except GONE:
             raise
         except pynvml.NVMLError as error:

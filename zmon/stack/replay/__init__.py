@@ -1,4 +1,4 @@
-"""Recorded agents that answer as if their job ran now: no training, no torch, and the rest of zmon is real.
+"""Recorded agents that answer as if their job ran now. Nothing trains; hub, Prometheus and dashboard are real.
 
 A recording has what the agents of a real job reported, from shortly before a fault until after it. `clocks` moves its
 times to now, `host` chooses what the agent of a host answers at a time, `agent` answers over HTTP, and `stack` starts
@@ -60,7 +60,7 @@ class Recording(msgspec.Struct, frozen=True):
     began: float  # unix seconds
     fault: float  # seconds since its beginning, as `ends` and `repeats_from`
     ends: float
-    repeats_from: float  # what repeats begins here; until the end, all ranks do the same number of steps
+    repeats_from: float  # from here to its end, it is played again; in this part all ranks do equally many steps
     hosts: Sequence[HostRecording]
     history: Sequence[PastSeries] = ()
 

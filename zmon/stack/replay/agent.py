@@ -69,7 +69,7 @@ class ReplayedAgent:
         return answer
 
     async def health(self, request: api.AgentHealthRequest) -> api.AgentHealth:
-        """Answer that the recording is played, and with the state of the sources then, also for a host that is lost."""
+        """Answer that the agent is healthy, even for a host that is lost, and with the state of its sources then."""
         report = self._host.report(self._at, self._shift_seconds, api.SnapshotRequest())
         return api.AgentHealth(True, self._host.host.host, [], report.sources if report else ())
 

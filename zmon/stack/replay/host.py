@@ -1,8 +1,8 @@
 """Choose what the recorded agent of one host answers at a given time. Pure.
 
 After its end, the last part of a recording, from `repeats_from` to `ends`, is played again and again. Each time is a
-*round*. A report has a number, which is the cursor of its steps and counts on in every round: of ten reports, 0 to 9,
-of which the last four repeat, number 10 is report 6 of the recording, in the first round.
+*round*. Each report has a number, which is the cursor of its steps. Numbers count on in every round. For example, a
+recording has the reports 0 to 9, and the last four repeat. Then number 10 is report 6 again, in the first round.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RecordedHost:
         return 1 + int((at - end) // (end - start)), start + (at - end) % (end - start)
 
     def _loop(self, answer: Callable[[float], Any], rounds: int) -> Loop | None:
-        """Return what repeats, of an answer that depends on the time in the recording; None before the first round."""
+        """Return the loop of an answer; None before the first round. `answer` takes the time in the recording."""
         start, end = self.recording.repeats_from, self.recording.ends
         return Loop(answer(start), answer(end), rounds, end - start) if rounds else None
 
@@ -140,7 +140,7 @@ class RecordedHost:
 
     @cached_property
     def _increases(self) -> Mapping[str, _Increase]:
-        """The increase of each rank in one round, by run uid; of the ranks that both its ends have."""
+        """The increase of each rank in one round, by run uid. A rank that one end of the round lacks is left out."""
         first, last = self._report(self.recording.repeats_from), self._report(self.recording.ends)
         if first is None or last is None:
             return {}

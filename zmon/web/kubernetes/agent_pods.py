@@ -63,6 +63,8 @@ class PodStatus(msgspec.Struct, frozen=True):
 
 
 class Pod(msgspec.Struct, frozen=True):
+    """A pod. This and the structs above have only the fields that zmon reads."""
+
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()

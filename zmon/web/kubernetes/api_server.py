@@ -23,6 +23,8 @@ _NEXT_STEP = "Run this in a pod that has a service account (kubeconfig files are
 
 @dataclass(frozen=True)
 class ApiServer:
+    """An API server, and the credentials with which zmon asks it."""
+
     url: str
     http: HttpConfig
 

@@ -68,6 +68,8 @@ class Resource:
 
 
 class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """The fields of an object's metadata that zmon reads."""
+
     name: str = ""
     namespace: str = ""
     uid: str = ""
@@ -180,9 +182,10 @@ async def _open(
                 return response
             async with response:
                 body = await read(response, url, _MAX_REFUSAL_BYTES)
+    message = ""
     with contextlib.suppress(Undecodable):
-        raise _refused(resource, verb, response.status, decode(body, _Status).message)
-    raise _refused(resource, verb, response.status, "")
+        message = decode(body, _Status).message
+    raise _refused(resource, verb, response.status, message)
 
 
 def _refused(resource: Resource, verb: str, status: int, message: str) -> Unreachable:
