@@ -18,7 +18,7 @@ def checks(health: HubHealth) -> list[Check]:
 
 
 def _detectors(changed: Sequence[Threshold] | None) -> list[Check]:
-    """Return one check for each changed threshold of the hub's detectors. `changed`: None if the hub reports none."""
+    """Return one check for each changed threshold of the detectors. `changed`: None if the hub does not report them."""
     if changed is None:
         next_step = "Update the hub: a hub of this version reports them."
         return [Check("thresholds", None, "this hub does not report its thresholds", next_step)]

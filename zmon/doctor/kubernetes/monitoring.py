@@ -72,7 +72,7 @@ def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject],
     result = f"no Prometheus selects it, so it has no effect: {reasons}"
     labels = next((text(LabelSelector(dict(answer.missing))) for answer in answers if answer.missing), "")
     own_step = f"Add the label {labels} to it (Helm: monitoring.labels)." if labels else ""
-    return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
+    return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.key} of the Prometheus.")
 
 
 def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:

@@ -19,9 +19,9 @@ class Kind:
     """A kind of objects that a Prometheus selects."""
 
     name: str
-    selector: str  # the fields of PrometheusSpec
+    selector: str  # this and the next are fields of PrometheusSpec
     namespace_selector: str
-    keys: str  # the selectors as users write them
+    key: str  # the selector of objects as users write it
 
 
 POD_MONITOR = Kind("PodMonitor", "pod_monitor_selector", "pod_monitor_namespace_selector", "podMonitorSelector")
@@ -71,7 +71,7 @@ def selection(
     name = f"{prometheus.metadata.namespace}/{prometheus.metadata.name}"
     selector: LabelSelector | None = getattr(prometheus.spec, kind.selector)
     if selector is None:
-        return Selection(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
+        return Selection(False, f"{name} selects no {kind.name} ({kind.key} is not set)")
     if not matches(selector, thing.labels):
         missing = {key: value for key, value in selector.match_labels.items() if thing.labels.get(key) != value}
         would_match = matches(selector, {**thing.labels, **missing})
@@ -86,7 +86,7 @@ def _of_namespace(
     thing: ObjectMeta,
     namespaces: tuple[Namespace, ...] | Unreachable,
 ) -> Selection:
-    """Return whether a Prometheus, whose name is `name`, selects objects in the namespace of this one."""
+    """Return whether a Prometheus selects objects in the namespace of `thing`. `name`: of the Prometheus, for text."""
     if selector is None:
         is_own = thing.namespace == prometheus.metadata.namespace
         return Selection(is_own, "" if is_own else f"{name} selects in its own namespace only")
