@@ -195,7 +195,7 @@ class JobStates:
         A sample is taken every 30 s, if a baseline was recorded at the job's size. `state_word`: the state of the job,
         as `zmon.hub.api.view.job_state` returns it.
         """
-        state = self._states.get(snapshot.job_id) or self.state_of(snapshot)
+        state = self.state_of(snapshot)
         if snapshot.time >= state.efficiency_due:
             state.efficiency_due = snapshot.time + SAMPLE_SECONDS
             current = self.baselines.efficiency(snapshot, state_word)

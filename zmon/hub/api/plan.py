@@ -15,6 +15,12 @@ _OP = "all_to_all"  # the collective whose bytes a plan predicts
 _STEPS = 16  # the median of this many recent steps shows what a step takes now
 
 Value = Callable[[AlignedStep, int], float | None]  # of a rank in a step
+_MEASURED: dict[str, Value] = {
+    "lookups": lambda step, rank: step.lookups[rank],
+    "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
+    "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
+    "seconds": lambda step, rank: step.self_seconds[rank],
+}
 
 
 def plan_table(snapshot: Snapshot) -> PlanTable:
@@ -38,11 +44,3 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
 def _median(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are known, or None."""
     return median(known) if (known := [value for value in values if value is not None]) else None
-
-
-_MEASURED: dict[str, Value] = {
-    "lookups": lambda step, rank: step.lookups[rank],
-    "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
-    "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
-    "seconds": lambda step, rank: step.self_seconds[rank],
-}

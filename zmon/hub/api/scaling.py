@@ -25,7 +25,7 @@ from zmon.schema.unknown import Unknown
 _MAX_SIZES = 64  # sizes in one answer, to limit the work of the hub
 _MAX_DEFAULT_SIZES = 24  # sizes if a request names none; a chart needs no more
 _MAX_GROWTH = 8  # the largest default size is this many times the job's own ranks
-_MAX_SAMPLES = 1 << 31  # samples of one rank; this times the largest number of ranks is the limit of a baseline
+_MAX_SAMPLES = 1 << 31  # of `batch` or `batch_per_rank`; times the largest number of ranks, the limit of a baseline
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ class Discovery:
         known = self._targets[source]
         if (timer := self._timers.pop(source, None)) is None:
             line = f"it names {counted(len(answer), 'agent')} instead of {len(known)}: the others are asked for"
-            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case that the list is not whole")
+            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case the list is incomplete")
             due = asyncio.get_running_loop().time() + HOLD_SECONDS
         else:
             due = timer.when()

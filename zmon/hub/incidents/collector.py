@@ -1,7 +1,8 @@
 """The collector of capsules: it writes one for each incident, in the background.
 
-A capsule is collected when its finding opens and when the diagnosis changes. It is updated when the severity rises and
-when the finding resolves. If the disk is full or read-only, the capsule is lost, but the finding is published.
+A capsule is collected when its finding opens and when the diagnosis changes. It is updated when the severity rises,
+when zmon acts, and when the finding resolves. If the disk is full or read-only, the capsule is lost, but the finding is
+published.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ log = logging.getLogger("zmon.hub")
 WARNING_DETECTORS = ("stall", "straggler", "imbalance", "hardware", "slowdown")
 _CONCURRENCY = 4  # capsules that are made at the same time: rendering and writing them costs CPU and disk time
 _PRUNE_SECONDS = 3600.0
-COLLECT_INTERVAL_SECONDS = 10.0  # shortest time between two collections of an incident: they load agents and disk
+# Between two collections of an incident, which load agents and disk. Severity, acts and the end do not wait for it.
+COLLECT_INTERVAL_SECONDS = 10.0
 
 
 @dataclass
