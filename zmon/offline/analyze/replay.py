@@ -1,7 +1,7 @@
 """Replays a step log through the detectors of the hub, with the snapshots that a hub would have built.
 
-Pure. Time is counted in steps; the clocks of two hosts are never compared. A log has no processes, sockets or devices,
-so detectors that need them report nothing.
+Pure. Each pass of the replay has the same number of steps, so the clocks of two hosts are never compared. A log has no
+processes, sockets or devices, so detectors that need them report nothing.
 """
 
 from __future__ import annotations

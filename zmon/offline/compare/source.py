@@ -102,8 +102,8 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
 def _launch_begins(runs: Sequence[Run]) -> list[int]:
     """Return where the second and each later launch begins in the runs of one attempt, in the order of their starts.
 
-    Between two runs of a rank a launch begins, where the starts are furthest apart. Any rank may lack its run of a
-    launch: the agent has deleted its steps, or it failed before its first one.
+    A launch begins between two runs of the same rank, where two starts in a row are furthest apart. Any rank may lack
+    its run of a launch: the agent has deleted its steps, or it failed before its first one.
     """
     begins: list[int] = []
     latest: dict[int, int] = {}  # rank → index of its run

@@ -100,6 +100,8 @@ class RankDump:
 
 @dataclass
 class Dumps:
+    """The dumps of one job, by rank."""
+
     ranks: dict[int, RankDump] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # a line for each file that cannot be used
 
@@ -187,9 +189,10 @@ def _dump(rank: int, content: object) -> RankDump:
 
 
 def _check_sizes(data: bytes) -> None:
-    """Raise UnpicklingError or ValueError if a number in the pickle would make the unpickler allocate more than it has.
+    """Raise UnpicklingError or ValueError if a number in the pickle is larger than the pickle itself.
 
-    The unpickler allocates its memo for the largest number that the file names, and texts before it reads them.
+    The unpickler allocates its memo for the largest index in the file, and a text before it reads the text. `genops`
+    raises the ValueError, for a text that is longer than the rest of the file.
     """
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name in _MEMO_OPCODES and isinstance(argument, int) and argument > len(data):

@@ -1,8 +1,8 @@
-"""Computes the gain of a pipeline-parallel job if a stage, its slowest workers or all workers were even. Pure.
+"""Computes how much time a pipeline-parallel job would save if some of its workers took as long as usual. Pure.
 
-Durations that are replaced become what is usual for the kind of operation: the mean of all computing operations of the
-kind, which is the same work spread evenly, and the median of all communication of the kind, because a few late
-transfers say nothing about the usual one. A worker is one rank of the trace.
+There is a what-if for each stage, for the slowest workers, and for all workers. A worker is one rank of the trace. The
+usual duration of a computing operation is the mean of all operations of its kind: the same work, spread evenly. That of
+communication is the median of its kind, because a few late transfers say nothing about the usual one.
 """
 
 from __future__ import annotations
