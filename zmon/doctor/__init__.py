@@ -1,6 +1,7 @@
 """Checks that every part that should watch the jobs works: sources, detectors, rules and routes of pages.
 
-A part is armed if its check shows that it works, inert if it does not work, and absent if there is nothing to watch.
+A part is armed if its check shows that it works, and inert if it does not work. It is absent if there is nothing to
+watch, or if its state is not known.
 The checks try the real thing: they allocate a box in the box directory, read the existing boxes, and follow a page from
 the rule to its receiver. Each part has a file; `kubernetes/` is for `zmon doctor --kubernetes`.
 """

@@ -42,6 +42,7 @@ def leases(agents: Sequence[AgentStatus]) -> list[Check]:
 
 
 def _lease(name: str, agents: Sequence[AgentStatus]) -> Check:
+    """Return the check of one lease over all agents that report their leases."""
     hosts_by_value = defaultdict[str, list[str]](list)
     for agent in agents:
         lease = next((lease for lease in agent.leases or () if lease.name == name), None)

@@ -122,6 +122,7 @@ class Hub:
             await self._wait_for_next_pass()
 
     async def _wait_for_next_pass(self) -> None:
+        """Wait for the interval, which is shorter while a rank is suspected or a job is stalled; see `run_passes`."""
         is_stalled = any(finding.is_stall for finding in self.journal.active())
         is_alert = is_stalled or any(link.suspects for link in self.links)
         self._agents.suspected.clear()

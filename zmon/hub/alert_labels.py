@@ -51,6 +51,7 @@ def read_alert_labels(settings: object, key: str) -> AlertLabels:
 
 
 def _pattern(values: object, key: str) -> re.Pattern[str]:
+    """Return the pattern of a label, from a list of its values or from a regular expression. Raises UsageError."""
     if isinstance(values, list) and values and all(isinstance(value, str) and value for value in values):
         return re.compile("|".join(map(re.escape, values)))
     if not isinstance(values, str) or not values:

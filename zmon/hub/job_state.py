@@ -35,7 +35,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
-SAMPLE_SECONDS = 30.0  # interval of the efficiency samples: a few of the step windows that give a job's speed
+SAMPLE_SECONDS = 30.0  # interval of the efficiency samples: a few step windows, which give a job's speed
 PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job, which seldom change
 MAX_SAMPLES = 240  # efficiency samples of two hours, the longest time that a site may let the detector look back
 

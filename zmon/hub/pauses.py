@@ -48,7 +48,10 @@ class PauseStore(JsonFolder[_PauseFile]):
         )
 
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
-        """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
+        """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds.
+
+        If it is due, also write what could not be written, and delete old files.
+        """
         self.retry(now)
         self.prune(now, lambda key: self._is_old(key, now))
         steady = self.clock.is_steady()

@@ -14,8 +14,8 @@ from zmon.schema.row import row_of
 _OP = "all_to_all"  # the collective whose bytes a plan predicts
 _STEPS = 16  # the median of this many recent steps shows what a step takes now
 
-Value = Callable[[AlignedStep, int], float | None]  # of a rank in a step
-_MEASURED: dict[str, Value] = {
+_Amount = Callable[[AlignedStep, int], float | None]  # returns an amount of a rank in a step; None: unknown
+_MEASURED: dict[str, _Amount] = {
     "lookups": lambda step, rank: step.lookups[rank],
     "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
     "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
@@ -30,7 +30,7 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
 
     def row(state: RankState) -> PlanRow:
         rank, peak = state.rank, state.device_memory_peak_bytes
-        amounts = {name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()}
+        amounts = {name: _median(amount(step, rank) for step in steps) for name, amount in _MEASURED.items()}
         measured = Amounts(**amounts, memory_bytes=state.resident_bytes if peak is None else peak)
         if plan is None:
             return row_of(PlanRow, state, tables=(), num_tables=None, planned=None, measured=measured)

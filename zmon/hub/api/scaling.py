@@ -104,6 +104,7 @@ def _efficiency(curve: ScalingCurve, size: SizePrediction) -> EfficiencyAnswer:
 
 
 def _current_size(snapshot: Snapshot, state: str) -> SizeNow | None:
+    """Return the size and the speed of the job now; None if they are unknown."""
     now = size_now(snapshot, state)
     if isinstance(now, Unknown):
         return None
@@ -117,6 +118,7 @@ def curve_point(point: Point) -> CurvePoint:
 
 
 def _parse_samples(name: str, text: str | None) -> int | None:
+    """Return the number in a parameter of the request, None if it is not given. Raises UsageError."""
     if text is None:
         return None
     try:

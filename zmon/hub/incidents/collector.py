@@ -150,6 +150,7 @@ class Incidents:
         return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
     def _resumed_incident(self, finding: Finding) -> _Incident:
+        """Return the incident of a finding that an earlier hub opened, with the stored timeline."""
         stored = self.store.read(finding.id)
         timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
         has_ended = finding.resolved is not None
@@ -194,6 +195,7 @@ class Incidents:
     async def _collect(
         self, session: aiohttp.ClientSession, incident: _Incident, snapshot: Snapshot
     ) -> tuple[Capsule, bytes]:
+        """Collect data for the incident. Return the capsule, and the content of its steps.jsonl."""
         incident.snapshot = None
         begin = time.monotonic()
         collected, _ = await asyncio.gather(
@@ -219,6 +221,7 @@ class Incidents:
         return await asyncio.to_thread(build)
 
     async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:
+        """Write the capsule with the newest finding and timeline. An error of the disk is recorded, not raised."""
         finding = self._journal.find(incident.finding.id) or incident.finding
         finding = replace(finding, capsule=str(self.store.directory(finding.id)))
         capsule = replace(capsule, finding=finding, timeline=moments.in_order(incident.moments))

@@ -46,6 +46,7 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
 
 
 def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
+    """Return the steps of a file, of a directory, or of a job in this node's step log. Raises UsageError."""
     path = Path(name)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)

@@ -70,6 +70,7 @@ class _Group(msgspec.Struct):
     ranks: str | _JobRanks = ""  # torch writes the list as text
 
     def members(self) -> frozenset[int]:
+        """Return the ranks; none if torch wrote a text that is not a list of ranks."""
         if isinstance(self.ranks, list):
             return frozenset(self.ranks)
         try:
@@ -172,6 +173,7 @@ def _read(path: Path) -> object:
 
 
 def _dump(rank: int, content: object) -> RankDump:
+    """Return the dump of a rank from the content of its file. Raises ValueError."""
     try:
         dump = msgspec.convert(content, _Dump)
     except (msgspec.ValidationError, RecursionError) as error:

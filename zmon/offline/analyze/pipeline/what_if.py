@@ -42,7 +42,7 @@ class WhatIf:
     """The mean step if the operations of some workers took as long as usual."""
 
     workers: tuple[int, ...]  # empty: all of them
-    stage: int | None
+    stage: int | None  # None: the workers are not those of one stage
     seconds: float
     saved_seconds: float  # below 0: the usual duration is longer than theirs
     explained_ratio: float | None  # share of what evenness of all workers would save; None: it would save nothing
@@ -85,6 +85,7 @@ def report(schedules: Sequence[Schedule], workers: Mapping[int, Worker], computi
 
 
 def _usual_seconds(schedules: Sequence[Schedule], computing: Collection[str]) -> dict[str, float]:
+    """Return the usual duration of each kind of operation."""
     by_kind: defaultdict[str, list[float]] = defaultdict(list)
     for schedule in schedules:
         for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
@@ -138,6 +139,7 @@ def with_replayed_saving(finding: Finding, pipeline: PipelineReport) -> Finding:
 
 
 def _what_if_of(finding: Finding, pipeline: PipelineReport) -> WhatIf | None:
+    """Return the what-if of the finding's ranks, of its stage, or of all workers; None if the report has none."""
     if finding.ranks:
         return pipeline.slowest if set(finding.ranks) == set(pipeline.slowest.workers) else None
     role = finding.evidence_of(ImbalanceEvidence).role
