@@ -102,7 +102,7 @@ def test_damaged_box_is_named(tmp_path):
     damaged, readable = boxes(tmp_path)
     assert damaged.armed is False
     assert str(path) in damaged.result
-    assert readable.armed is None
+    assert (readable.armed, readable.result) == (None, "none can be read")
 
 
 def test_box_of_a_rank_is_read(tmp_path):

@@ -18,7 +18,7 @@ from zmon.errors import UsageError
 
 @click.group()
 def act() -> None:
-    """Show what zmon would do about findings, or does, and stop it.
+    """Show what zmon does, or would do, about findings. Stop its acts.
 
     A hub acts only if it runs with --act, and asks agents that run with --allow-actions.
     """
@@ -69,11 +69,12 @@ def stop_acts(reason: str, data_dir: Path) -> None:
 @click.argument("name", default=ALL)
 @data_dir_option
 def reset_stop(name: str, data_dir: Path) -> None:
-    """Take a stop away: `all`, or the NAME that zmon act score shows, such as rule-frozen.
+    """Remove a stop: `all`, or the NAME that zmon act score shows, such as rule-frozen.
 
-    Find out first why it is there: a breaker is written if many jobs have faults at once.
+    Find out first why it is there. zmon stops all acts if many jobs have faults at once, and a rule whose act did not
+    help.
 
-    Exit codes: 0 taken away, 2 there is no such stop.
+    Exit codes: 0 removed, 2 there is no such stop.
     """
     all_stops = stops(data_dir)
     if name not in all_stops:
@@ -87,7 +88,7 @@ def reset_stop(name: str, data_dir: Path) -> None:
 
 
 def _user() -> str:
-    """Return the name of the user; the number if there is none, as in a container."""
+    """Return the name of the user, or the uid if it has no name, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError since Python 3.13

@@ -37,7 +37,7 @@ from zmon.web.kubernetes.api_server import in_cluster
     envvar="ZMON_PODS_OF_NODE",
     default="",
     metavar="NODE",
-    help="On Kubernetes, the name of this node: the API server is asked which of its pods hold GPUs, to tell those in "
+    help="On Kubernetes, the name of this node. The API server is asked which of its pods hold GPUs, to find those in "
     "which nothing runs. The service account needs the right to list the pods of the cluster.",
 )
 @host_option
@@ -62,14 +62,14 @@ from zmon.web.kubernetes.api_server import in_cluster
     "--allow-actions",
     is_flag=True,
     envvar="ZMON_ALLOW_ACTIONS",
-    help="Let hubs ask for acts: end a rank, or the launcher of one. The agent decides, and writes an audit.",
+    help="Let hubs ask for acts: end a rank, or the launcher of a rank. The agent decides, and writes an audit log.",
 )
 @click.option(
     "--max-series",
     envvar="ZMON_MAX_SERIES",
     type=click.IntRange(1000),
     metavar="N",
-    help="Series in /metrics, if the sample_limit of Prometheus is N: metrics of ranks are left out above that.",
+    help="The sample_limit of Prometheus. If /metrics would have more series, metrics of ranks are left out.",
 )
 @leases_option
 @allowed_hosts_option

@@ -36,10 +36,8 @@ def check(of_host: bool, agent: str, http: HttpConfig | None) -> None:
 async def _ask(agent: str, http: HttpConfig | None) -> HostState:
     """Return the state of the host as its agent reports it."""
     try:
-        async with asyncio.timeout(_TIMEOUT_SECONDS), http_client.session(http) as session:
+        async with http_client.session(http) as session:
             report = await client.ask(session, agent, endpoints.SNAPSHOT, SnapshotRequest(), _TIMEOUT_SECONDS)
-    except TimeoutError:
-        return HostState(State.UNKNOWN, f"the agent at {agent} did not answer within {_TIMEOUT_SECONDS:g} s")
     except Unreachable as error:
         return HostState(State.UNKNOWN, str(error))
     return host_state(report)

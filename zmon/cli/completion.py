@@ -1,7 +1,7 @@
 """`zmon completion`: print the script that lets a shell complete commands, options and ids.
 
-click completes commands and options. Ids come from the hub. A shell that waits seems to hang, so if the hub does not
-answer within 1.5 s, there are no ids and no message.
+click completes commands and options. Ids come from the hub. If the hub does not answer in time, there are no ids and no
+message, because a shell that waits seems to hang.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from zmon.web.limits import connections_within, raise_limit
 from zmon.web.live_config import LiveConfig
 
 # A thread that reads files releases the GIL at each read, and waits up to this time to get it back from a busy server.
-# With Python's 5 ms, a scan of 16 boxes would take a second then.
+# With Python's default of 5 ms, a scan of 16 boxes then takes a second.
 _SWITCH_SECONDS = 0.0005
 _FIRST_DESCRIPTOR = 3  # SD_LISTEN_FDS_START: the number of the first socket that systemd passes
 

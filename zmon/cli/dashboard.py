@@ -24,7 +24,9 @@ def _valid_http_config(path: Path) -> Path:
     config = read_http_config(path, *OF_DASHBOARD)
     sections = [section.tls_config for section in (config.hub, config.prometheus) if section]
     if any(tls and tls.server_name for tls in sections):
-        raise UsageError(f"cannot use {path}", "the dashboard has no server_name", "Write that name into the URLs")
+        raise UsageError(
+            f"cannot use {path}", "the dashboard does not support server_name", "Write that name into the URLs"
+        )
     return path
 
 

@@ -48,7 +48,7 @@ def doctor(
 ) -> None:
     """Check that sources, detectors, rules and alert routes work.
 
-    Each check is armed (the part works), inert (it does not work) or absent (there is nothing to watch).
+    Each check is armed (the part works), inert (it does not work) or absent (nothing to watch, or not known).
 
     Exit codes: 0 nothing is inert, 1 something is inert, 2 misuse.
     """

@@ -28,6 +28,8 @@ def _load_config(context: click.Context, _: click.Parameter, path: Path | None) 
 
 
 class _Zmon(click.Group):
+    """The group of all subcommands. Its help ends with the folder of docs/."""
+
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write where the pages of docs/ are."""
         from zmon.stack import manual  # imports the whole stack, which takes longer than most commands

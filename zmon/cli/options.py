@@ -30,7 +30,10 @@ PROMETHEUS_URL = f"http://127.0.0.1:{StackConfig.prometheus_port}"
 def grouped_options(
     name: str, make: Callable[..., object], *options: Callable[[Any], Any]
 ) -> Callable[[Any], Callable[..., None]]:
-    """Return a decorator that adds options to a command, which gets what `make` returns for them as argument `name`."""
+    """Return a decorator that adds options to a command.
+
+    `make` gets the values of these options. The command gets what `make` returns, as argument `name`.
+    """
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         @wraps(command)
@@ -151,7 +154,10 @@ allowed_hosts_option = click.option(
 
 
 def url_option(flag: str, variable: str, part: str, default: str, of_stack: bool = True) -> Callable[[FC], FC]:
-    """Return an option with the URL of a part. `of_stack`: without it the command looks the URL up with `stack_url`."""
+    """Return an option with the URL of a part.
+
+    `of_stack`: if the option is not given, its value is None, and the command looks the URL up with `stack_url`.
+    """
     rule = f" Default: the URL that zmon up with this --data-dir uses, otherwise {default}." if of_stack else ""
     return click.option(
         flag,

@@ -87,7 +87,10 @@ def _document(
 def _report(
     answer: JobList, jobs: Sequence[JobView], findings: Sequence[Finding], plan: PlanTable | None, in_detail: bool
 ) -> RenderableType:
-    """Return the findings, these jobs, and how many agents do not answer. `in_detail`: and all about each job."""
+    """Return the findings, these jobs, and how many agents answer if some do not.
+
+    `in_detail`: add the run page, the time account and the plan of each job.
+    """
     parts = [status_table(jobs, findings, answer.blind, time.time(), answer.as_of)]
     if answer.num_agents_answering < answer.num_agents:
         line = f"{answer.num_agents_answering} of {answer.num_agents} agents answer the hub: zmon doctor says why"

@@ -12,8 +12,8 @@ TIMEOUT_SECONDS = 3.0  # a daemon that takes longer for one answer does not do i
 class Check(msgspec.Struct, frozen=True):
     """The result of one check.
 
-    `armed` is True if the thing works, False if it is inert, and None if there is nothing to watch or it is too early
-    to tell.
+    `armed` is True if the thing works, False if it is inert, and None if there is nothing to watch or its state is not
+    known, as shortly after a start.
     """
 
     name: str

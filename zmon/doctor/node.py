@@ -67,7 +67,7 @@ def shared_directory(places: Places = PLACES) -> Iterator[Check]:
         next_step = "Whoever fills it stops systemd and sshd, too. Install run-zmon.mount (docs/deploy/systemd.md)."
         yield Check(name, False, f"{places.run} is a part of the file system of {places.run.parent}", next_step)
     else:
-        yield Check(name, True, f"{places.run} is its own")
+        yield Check(name, True, f"{places.run} is a file system of its own")
 
 
 def _owner_text(folder: Path) -> str:
@@ -86,7 +86,7 @@ def boxes(box_dir: Path) -> Iterator[Check]:
     except OSError as error:
         yield Check("boxes", None, f"unknown: cannot read {box_dir}: {error.strerror}")
         return
-    num_readable = 0
+    num_readable = num_unreadable = 0
     for path in sorted(box_dir.glob("*/*/rank-*.box")):
         try:
             _read(path)
@@ -94,12 +94,13 @@ def boxes(box_dir: Path) -> Iterator[Check]:
         except FileNotFoundError:  # its job has ended, and its agent has just deleted it
             continue
         except (BoxError, OSError) as error:
+            num_unreadable += 1
             result = str(error) if isinstance(error, BoxError) else f"cannot read {path}: {error.strerror}"
             yield Check("box", False, result, "Its rank is unwatched. Restart the job with this version of zmon.")
     if num_readable:
         yield Check("boxes", True, f"{num_readable} can be read")
     else:
-        yield Check("boxes", None, "no job has run here")
+        yield Check("boxes", None, "none can be read" if num_unreadable else "there are none: no watched job runs here")
 
 
 def _read(path: Path) -> None:

@@ -109,7 +109,7 @@ def _arrival(state: AlertmanagerState, up_seconds: float | None) -> Check:
 
 
 def _receivers_of(state: AlertmanagerState, alert: str, jobs: list[str]) -> Check:
-    """Check that an alert has a receiver, for each job if it is about one, with the labels that Prometheus adds."""
+    """Check that an alert has a receiver. An alert about jobs needs one for each job."""
     name = f"page {alert}"
     job_ids = jobs if alert in shipped().of_jobs and jobs else [""]
     try:
@@ -124,7 +124,10 @@ def _receivers_of(state: AlertmanagerState, alert: str, jobs: list[str]) -> Chec
 
 
 def _receivers_for_job(state: AlertmanagerState, name: str, alert: str, job_id: str) -> Check:
-    """Check that an alert about one job, or about none if `job_id` is "", is not silenced and has a receiver."""
+    """Check that an alert about one job, or about none if `job_id` is "", is not silenced and has a receiver.
+
+    ZmonWatchdog has the labels that Prometheus adds to each alert, so this alert gets the labels of ZmonWatchdog too.
+    """
     about_job = f" of job {job_id}" if job_id else ""
     labels = {**(state.watchdog or {}), "alertname": alert, "severity": "critical", "job_id": job_id}
     labels |= {"detector": "stall"} if alert == "ZmonStall" else {}

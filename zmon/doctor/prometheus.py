@@ -101,7 +101,7 @@ async def _inputs_of_alerts(api: _Api, groups: Sequence[RuleGroup]) -> tuple[fro
 
 
 def checks(state: PrometheusState, hosts: list[str]) -> list[Check]:
-    """Return the checks of configuration, scrapes, rules and links. `hosts`: those whose agents answer the hub."""
+    """Return the checks of configuration, scrapes, rules and links. `hosts`: their agents have answered the hub."""
     configuration = Check("Prometheus", True, f"{state.url} answers")
     if state.config_loaded is False:
         result = f"{state.url} failed to reload its configuration and still uses the previous one"

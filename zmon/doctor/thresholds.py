@@ -18,7 +18,7 @@ def checks(health: HubHealth) -> list[Check]:
 
 
 def _detectors(changed: Sequence[Threshold] | None) -> list[Check]:
-    """Return one check for each changed threshold of the hub's detectors. `changed`: None if the hub reports none."""
+    """Return one check for each changed threshold of the detectors. `changed`: None if the hub does not report them."""
     if changed is None:
         next_step = "Update the hub: a hub of this version reports them."
         return [Check("thresholds", None, "this hub does not report its thresholds", next_step)]
@@ -42,6 +42,7 @@ def leases(agents: Sequence[AgentStatus]) -> list[Check]:
 
 
 def _lease(name: str, agents: Sequence[AgentStatus]) -> Check:
+    """Return the check of one lease over all agents that report their leases."""
     hosts_by_value = defaultdict[str, list[str]](list)
     for agent in agents:
         lease = next((lease for lease in agent.leases or () if lease.name == name), None)

@@ -1,12 +1,12 @@
 """The hub: the daemon of a cluster that asks the agents, runs the detectors and publishes findings.
 
 The hub makes a pass, waits a second, and makes the next pass. It also keeps a long poll open to every agent. An agent
-that suspects a rank answers the poll, and the hub makes the next pass at once. The hub keeps no history except the
-findings; Prometheus has the rest.
+that suspects a rank answers the poll, and the hub makes the next pass at once. The hub stores no time series: these are
+in Prometheus.
 
 In the order of a pass: `agent_poller` asks the agents, and `agent_link` keeps the last answer of each. `judge` runs the
-detectors on each job, with what `job_state` keeps about its launch. `journal` opens and resolves findings,
-`end_recorder` records the ends of launches. `stall_evidence` gathers evidence about stalls, `incidents/` stores it.
+detectors on each job, with what `job_state` keeps about its launch. `journal` opens and resolves findings, and
+`end_recorder` records the ends of launches. `stall_evidence` gathers evidence about stalls, and `incidents/` stores it.
 `acts/` carries out the acts that the site allows, and `zmon.notify` sends notices. `accounts`, `baseline_store`,
 `pauses`, `ended_jobs`, `ends` and `job_agents` keep their records on disk.
 """
@@ -108,7 +108,7 @@ class Hub:
         return not any(link.reachable for link in self.links)
 
     async def run_passes(self, session: aiohttp.ClientSession) -> None:
-        """Make passes for ever, and wait for the interval after each. A report of a suspect ends the wait at once."""
+        """Make passes for ever, and wait for the interval after each. A report of a suspect ends this wait early."""
         while True:
             begin = time.monotonic()
             try:
@@ -122,6 +122,7 @@ class Hub:
             await self._wait_for_next_pass()
 
     async def _wait_for_next_pass(self) -> None:
+        """Wait for the interval, which is shorter while a rank is suspected or a job is stalled; see `run_passes`."""
         is_stalled = any(finding.is_stall for finding in self.journal.active())
         is_alert = is_stalled or any(link.suspects for link in self.links)
         self._agents.suspected.clear()

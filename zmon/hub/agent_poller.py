@@ -81,6 +81,7 @@ class AgentPoller:
         self._listen_to_targets()
 
     def _listen_to_targets(self) -> None:
+        """Open a long poll to each new agent, and end those to withdrawn agents. Does nothing before `start`."""
         if self._session is None:
             return
         for link in [link for link in self._listeners if not link.is_target]:
@@ -108,6 +109,7 @@ class AgentPoller:
             task.result()
 
     async def _ask_agent(self, session: aiohttp.ClientSession, link: AgentLink, limit: asyncio.Semaphore) -> None:
+        """Ask one agent for its report, and record the report or the failure in its link."""
         config = self._config
         request = link.snapshot_request(_STEP_INTERVAL_RATIO * config.interval_seconds, config.about_steps)
         try:

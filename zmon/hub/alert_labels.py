@@ -41,7 +41,9 @@ def read_alert_labels(settings: object, key: str) -> AlertLabels:
         raise UsageError(f"cannot set {key}", f"it is {settings!r}, but it needs names with values", _EXAMPLE)
     declared = settings or {}
     if len(declared) > MAX_ALERT_LABELS:
-        raise UsageError(f"cannot set {key}", f"it has {len(declared)} labels, and at most {MAX_ALERT_LABELS} may be")
+        raise UsageError(
+            f"cannot set {key}", f"it has {len(declared)} labels, and at most {MAX_ALERT_LABELS} are allowed"
+        )
     for name in declared:
         if problem := name_problem(name):
             raise UsageError(f"cannot set {key}", problem, f"See {PAGE}")
@@ -49,6 +51,7 @@ def read_alert_labels(settings: object, key: str) -> AlertLabels:
 
 
 def _pattern(values: object, key: str) -> re.Pattern[str]:
+    """Return the pattern of a label, from a list of its values or from a regular expression. Raises UsageError."""
     if isinstance(values, list) and values and all(isinstance(value, str) and value for value in values):
         return re.compile("|".join(map(re.escape, values)))
     if not isinstance(values, str) or not values:

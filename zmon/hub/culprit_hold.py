@@ -42,8 +42,9 @@ class CulpritHold:
         known = self._candidates.pop(current.id, None)
         if not current.culprits or culprits == published:
             return True
-        is_continued = known is not None and known.culprits == culprits and now - known.last_report <= HOLD_SECONDS
-        since = known.since if known is not None and is_continued else now
+        since = now
+        if known is not None and known.culprits == culprits and now - known.last_report <= HOLD_SECONDS:
+            since = known.since
         self._candidates[current.id] = _Candidates(culprits, since, now)
         return now - since >= HOLD_SECONDS
 

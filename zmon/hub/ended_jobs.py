@@ -1,4 +1,4 @@
-"""The jobs that a fault ended, on disk as `ended/<job_id>.json`: a job is not forgotten with its boxes.
+"""The jobs that a fault ended, on disk as `ended/<job_id>.json`: a failed job stays visible after its boxes are gone.
 
 `zmon/job/ended_job.py` decides what is recorded and for how long.
 """

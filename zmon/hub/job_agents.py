@@ -27,7 +27,7 @@ class _Reported(msgspec.Struct, frozen=True):
 
 
 class JobAgents:
-    """The jobs that each agent reported, also those that have not answered since the hub started."""
+    """The jobs that each agent reported, also for agents that have not answered since the hub started."""
 
     def __init__(self, folder: Path) -> None:
         self._files = JsonFolder(

@@ -35,7 +35,7 @@ from zmon.schema.rank import RankState
 from zmon.schema.unknown import Unknown
 from zmon.stats import quantile
 
-SAMPLE_SECONDS = 30.0  # interval of the efficiency samples: a few of the step windows that give a job's speed
+SAMPLE_SECONDS = 30.0  # interval of the efficiency samples: a few step windows, which give a job's speed
 PEAKS_SECONDS = 5.0  # interval of looking up the peaks of all devices of a job, which seldom change
 MAX_SAMPLES = 240  # efficiency samples of two hours, the longest time that a site may let the detector look back
 
@@ -195,7 +195,7 @@ class JobStates:
         A sample is taken every 30 s, if a baseline was recorded at the job's size. `state_word`: the state of the job,
         as `zmon.hub.api.view.job_state` returns it.
         """
-        state = self._states.get(snapshot.job_id) or self.state_of(snapshot)
+        state = self.state_of(snapshot)
         if snapshot.time >= state.efficiency_due:
             state.efficiency_due = snapshot.time + SAMPLE_SECONDS
             current = self.baselines.efficiency(snapshot, state_word)

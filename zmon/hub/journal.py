@@ -1,10 +1,13 @@
 """The journal: the hub's record of all findings. One fault is one finding, also across restarts of the hub.
 
-A finding opens, is updated, and resolves, as the detectors report it (`judge`). Every change is a line in
-`findings.jsonl`; the last line of an id is the valid one. Later reports about the same fault update text and evidence.
-The id, the onset and the labels on the metric stay as published, which keeps one fault one alert. The severity can only
-rise, and new culprits are held for some seconds (`culprit_hold`). A job has one active finding of each detector at a
-time, or one for each fault if the detector reports separate faults.
+A finding opens, is updated, and resolves, as the detectors report it (`judge`). Each of these is a line in
+`findings.jsonl`, except an update that leaves cause, severity, ranks and victims as they are. The last line of an id is
+the valid one.
+
+Later reports about the same fault update text and evidence. The id, the onset and the labels on the metric stay as
+published, so that one fault is one alert. The severity can only rise, and new culprits are held for some seconds
+(`culprit_hold`). A job has one active finding of each detector at a time, or one for each fault if the detector reports
+separate faults.
 
 The hub runs for months. Old resolved findings are dropped, their large evidence first, and the file is rewritten when
 it has grown. A rewrite does not change lines that only another version of zmon can read.

@@ -159,7 +159,10 @@ class JsonFolder(Generic[T]):
                 self.put(key, content)
 
     def prune(self, now: float, is_old: Callable[[str], bool]) -> None:
-        """Delete the files whose keys are old, once an hour while the clock is steady. `is_old` may raise OSError."""
+        """Delete the files whose keys are old, once an hour while the clock is steady. `is_old` may raise OSError.
+
+        `now`: seconds of any clock, the same one at each call.
+        """
         steady = self.clock.is_steady()
         if steady and abs(now - self._pruned_at) >= PRUNE_SECONDS:
             self._pruned_at = now

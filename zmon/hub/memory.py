@@ -3,9 +3,9 @@
 In each pass the hub decodes the reports of all agents, and drops those of the pass before. glibc gives back only the
 free end of its heap (malloc_trim(3)), so memory that is free between blocks in use would stay resident.
 
-A pass makes many objects, and hardly any of them are in a cycle. By default Python starts a search once 700 more
-objects were made than freed, which took a quarter of the time of decoding. While a pass replaces the reports of all
-agents, the hub has about 20 objects more per rank than between passes.
+A pass makes many objects, and hardly any of them are in a cycle. By default, Python 3.11 starts a search once 700 more
+objects were made than freed. These searches took a quarter of the time of decoding. While a pass replaces the reports
+of all agents, the hub has about 20 objects more per rank than between passes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def trim_of_libc() -> Trim:
 
 
 class FreeMemory:
-    """The free memory of this process."""
+    """Gives the free memory of this process back to the kernel at intervals."""
 
     def __init__(self, trim: Trim, clock: Callable[[], float] = time.monotonic) -> None:
         self._trim, self._clock = trim, clock

@@ -1,7 +1,7 @@
 """The pauses that healed: each was a stall that only silence showed, and that ended because all ranks went on.
 
-The recorder learns within a launch and across launches of jobs of one name. By what it has learned, the stall detector
-judges the next pause at the same place (zmon/detectors/hangs/silence.py). On disk there is one file for all jobs of one
+The recorder learns within a launch and across launches of jobs of one name. The stall detector compares the next pause
+at the same place with what was learned (zmon/detectors/hangs/silence.py). On disk there is one file for all jobs of one
 name, `pauses/<name>.json`. A place is forgotten a day after its last pause, because the code, the data or the storage
 may have changed. If a file cannot be used, the next pause of these jobs is a warning again.
 """
@@ -48,7 +48,10 @@ class PauseStore(JsonFolder[_PauseFile]):
         )
 
     def pauses(self, name: str, now: float) -> tuple[HealedPause, ...]:
-        """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds."""
+        """Return the pauses of the jobs of that name in the last day, the longest first. `now` is in unix seconds.
+
+        If it is due, also write what could not be written, and delete old files.
+        """
         self.retry(now)
         self.prune(now, lambda key: self._is_old(key, now))
         steady = self.clock.is_steady()

@@ -112,9 +112,10 @@ class EvidenceGatherer:
         return {**without_agent, **await evidence_of(session, self._config, self._links, ranks, stacks)}
 
     async def _gather(self, session: aiohttp.ClientSession, snapshot: Snapshot, finding: Finding) -> None:
-        """Gather flight records, and the stacks of the culprits, or of all ranks if there is no culprit.
+        """Gather flight records, and the stacks and the end of stderr of a few ranks.
 
         Flight records are those of all living ranks, or of ranks that stand out in a job of more than `max_flights`.
+        Stacks are those of the culprits, or of living ranks if there is no culprit: of `max_stacks` ranks at most.
         """
         job_state = self._job_states.state_of(snapshot)  # before the request: the job may be relaunched meanwhile
         flight_ranks = self._ranks_for_flights(snapshot)

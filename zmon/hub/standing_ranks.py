@@ -1,4 +1,4 @@
-"""Sample the ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
+"""Samples the ranks that others wait for while a job stands still: stacks, processor time, bytes, wait channels.
 
 Two samples distinguish a pause with work from a hang (zmon/job/standing.py). Sampling begins before the leases end, so
 that the first diagnosis has samples, and continues until a rank moves. Only a few ranks are sampled, because a sample

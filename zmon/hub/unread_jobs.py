@@ -1,4 +1,7 @@
-"""Publish findings about living ranks whose box cannot be read, also if the box of no rank of their job can be read."""
+"""Publishes findings about living ranks whose box cannot be read.
+
+If no box of a job can be read, the job has no snapshot. So the detector gets the reports of the agents instead.
+"""
 
 from __future__ import annotations
 

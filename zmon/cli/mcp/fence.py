@@ -1,8 +1,8 @@
-"""The text of an answer of `zmon mcp`: values as lines, text from jobs between two marks, and no more than fits. Pure.
+"""Writes the answers of `zmon mcp` as text of limited length, with text from jobs between two marks. Pure.
 
-A job chooses its name, labels, exceptions, functions and output, and may write there what looks like an instruction, or
+A job chooses its name, labels, exceptions, functions and output. It may write there what looks like an instruction, or
 like the end of the marked text. So each text from a job is a JSON string of printable ASCII without `<`, `>` and
-backticks; other characters are `\\u` escapes. No text can be a mark, end a line, turn a line around or be invisible.
+backticks; other characters are `\\u` escapes. No text can be a mark, end a line, reverse its direction or be invisible.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tools of `zmon mcp`: each asks the hub once and returns text. The docstring of a tool is what an assistant reads.
+"""The tools of `zmon mcp`: each returns text, from the hub or from the runbooks. An assistant reads their docstrings.
 
 zmon's own words come first, with what is unknown. All that jobs and hosts can influence follows inside a fence,
 findings and their advice included, because they repeat names and messages.

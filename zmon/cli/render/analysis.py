@@ -100,14 +100,14 @@ def _time(attempt: Attempt) -> RenderableType:
     """Return a table with the time by category."""
     account = attempt.job_state.time
     durations = account.recent_seconds
+    p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
+    if p50 is None or p95 is None:
+        return Text("no step has a row for every rank: where the time went is unknown")
     title = f"attempt {attempt.number}: {account.total_seconds:,.1f} s in {counted(account.num_steps, 'step')}"
     table = Table("category", *number_columns("seconds", "share", "per step"), title=title, title_justify="left")
     for category, seconds in sorted(account.causes.items(), key=lambda item: -item[1]):
         share = f"{seconds / account.total_seconds:.1%}" if account.total_seconds else "unknown"
         table.add_row(category, f"{seconds:,.2f}", share, f"{seconds / account.num_steps * 1000:.2f} ms")
-    p50, p95 = quantile(durations, 0.5), quantile(durations, 0.95)
-    if p50 is None or p95 is None:
-        return Text("no step has a row for every rank: where the time went is unknown")
     last = "its step" if len(durations) == 1 else f"its last {len(durations)} steps"
     table.caption = f"time of {last}: p50 {p50 * 1000:.1f} ms, p95 {p95 * 1000:.1f} ms"
     return table

@@ -21,13 +21,14 @@ _LABEL = 10  # columns of the names on the left
 _BAR = WIDTH - _LABEL
 _MIN_SHARE = 0.01  # of the time: smaller categories are no reason to act
 _MAX_OTHERS = 4  # lines about further findings, and about further jobs
-_TOGETHER = "\x1f"  # stands for a space at which no line is broken, until the line is made
+_TOGETHER = "\x1f"  # in place of a space at which no line may be broken, until the lines are wrapped
 _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 Row = tuple[str, str]  # label and text
 
 
 def card_lines(card: VerdictCard) -> list[str]:
+    """Return the lines of the card."""
     job = main_job(card.jobs)
     rows = [*_ending(card, job)]
     advice = ""
@@ -165,14 +166,14 @@ def _next(job: WatchedJob, fault: Finding | None) -> str:
     finding = fault or next((f for f in worst_first(job.findings) if f.severity != "info"), None)
     if finding is not None:
         return _without_hub(finding.detail)
-    if not job.steps:  # its start is no cost yet
+    if not job.steps:  # the time that it took to start is no cost to reduce
         return "Look at the cards of the other nodes." if watched_part(job.view) else ""
     largest = _largest(job.view)
     return time_advice(largest[0][0]).next_step if largest else ""
 
 
 def _without_hub(text: str) -> str:
-    """Return the advice of a finding where no hub answers: what that would show is in the report."""
+    """Return the advice of a finding for a user of watch, who has the report but no hub to ask."""
     return text.replace("`zmon status --json`", "The report").replace(" in the finding", " in the report")
 
 

@@ -18,6 +18,7 @@ _MIN_SHARE = 0.005  # share of a step: a smaller category whose result is alike 
 
 
 def report(before: Series, after: Series, changes: Sequence[Change]) -> RenderableType:
+    """Return the output for two runs. `changes` has the step time first."""
     runs = {"A": before, "B": after}
     lines = [Text(headline(changes), style="bold")]
     lines += [Text(line) for line in conditions(before, after)]

@@ -15,6 +15,7 @@ from zmon.stack.replay import Recording
 
 
 def url_table(urls: Urls, data_dir: Path, has_dashboard: bool) -> Table:
+    """Return where each part listens, and where its password and the logs are."""
     columns = Column("part", no_wrap=True), Column("address", overflow="fold")
     table = Table(*columns, title="zmon", title_justify="left")
     table.add_row("dashboard", urls.dashboard if has_dashboard else "does not run")
@@ -53,6 +54,7 @@ def progress_line(job: JobView | None, findings: list[Finding]) -> str:
 
 
 def summary(job: JobView | None, findings: list[Finding]) -> Table:
+    """Return the last figures of the job, and its findings. `job`: None if the hub has not seen it."""
     table = Table(title="Summary", title_justify="left", show_header=False)
     if job is None:
         table.add_row("steps", "none: the hub saw no step")

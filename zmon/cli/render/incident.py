@@ -58,6 +58,7 @@ def incident(capsule: Capsule, report_location: str) -> RenderableType:
 
 
 def incidents(summaries: Sequence[IncidentSummary]) -> RenderableType:
+    """Return a row per incident, in the given order."""
     if not summaries:
         return Text("no incidents")
     table = Table(box=None, pad_edge=False)

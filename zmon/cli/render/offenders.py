@@ -46,6 +46,7 @@ def _offender(host: str, summaries: list[IncidentSummary]) -> Offender:
 
 
 def offenders_table(hosts: Sequence[Offender]) -> RenderableType:
+    """Return a row per host, in the given order."""
     if not hosts:
         return Text("no incidents that name a host")
     table = Table(box=None, pad_edge=False)

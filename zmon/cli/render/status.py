@@ -1,4 +1,4 @@
-"""The terminal output of `zmon status` and `zmon doctor`: findings first, then the jobs."""
+"""The terminal output of `zmon status`, with findings first and then the jobs, and of `zmon doctor`."""
 
 from __future__ import annotations
 

@@ -27,16 +27,17 @@ def time_table(job: JobView) -> RenderableType:
     )  # fmt: skip
     small = {category: seconds for category, seconds in job.time.items() if seconds < _MIN_SHARE * total}
     for category, seconds in sorted(job.time.items() - small.items(), key=lambda item: -item[1]):
-        _add(table, category, seconds, total, job.gpu_seconds.get(category))
+        _add_row(table, category, seconds, total, job.gpu_seconds.get(category))
     if small:
-        hours = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
+        gpu_seconds = [job.gpu_seconds[category] for category in small if category in job.gpu_seconds]
         names = ", ".join(sorted(small, key=lambda category: -small[category]))
-        _add(table, names, sum(small.values()), total, sum(hours) if len(hours) == len(small) else None)
+        all_known = len(gpu_seconds) == len(small)
+        _add_row(table, names, sum(small.values()), total, sum(gpu_seconds) if all_known else None)
     lines = (_goodput(job), _efficiency(job), _peak(job), _gpus(job), _samples(job), _expected(job))
     return Group(table, *(Text(line) for line in lines if line))
 
 
-def _add(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
+def _add_row(table: Table, category: str, seconds: float, total: float, gpu_seconds: float | None) -> None:
     cost = "unknown"
     if gpu_seconds is not None:
         hours = gpu_seconds / 3600

@@ -69,9 +69,9 @@ def main_job(jobs: Sequence[WatchedJob]) -> WatchedJob | None:
 def fault_of(job: WatchedJob, signalled: float | None = None) -> Finding | None:
     """Return the finding about the end of the job, or about its stall; None if there is none.
 
-    `signalled`: unix seconds of the first signal. A stall counts while it is open. It also counts if it lasted until
-    the first signal, and no step finished after it began: it was the reason for the signal. Silence before the ranks
-    finish, while they clean up or upload, does not count.
+    A stall counts while it is open. But mere silence does not count once every rank has said that it is done: the ranks
+    clean up or upload. A stall also counts if it lasted until the first signal, and no step finished after it began: it
+    was the reason for the signal. `signalled`: unix seconds of the first signal; None: there was none.
     """
 
     def caused_end(finding: Finding) -> bool:

@@ -134,6 +134,7 @@ def rank_rows(state: HubState, job_id: str | None) -> list[Row]:
 
 
 def _rank_cells(row: RankRow, is_culprit: bool) -> tuple[str, ...]:
+    """Return the cells of a rank, in the order of RANK_COLUMNS."""
     if not row.watched:
         activity = "unwatched"
     elif not row.alive:

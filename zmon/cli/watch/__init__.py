@@ -1,7 +1,7 @@
 """`zmon watch`: run a torch job as `zmon run` does, and report what zmon sees of it.
 
-First `child` starts the command; then it passes signals on and waits. Meanwhile `watching` runs a thread: `observer`
-runs agent and hub in it, and `outcome` makes the card and the folder. Another thread, in `messages`, writes to stderr.
+The main thread starts the command, passes signals on, and waits (`child`). A second thread (`watching`) runs agent and
+hub (`observer`), and then makes the card and the folder (`outcome`). A third thread writes to stderr (`messages`).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option(
     "--fail-on",
     type=click.Choice(["info", "warning", "critical"]),
-    help="Severity of a finding that is a failure, as a worse one is. See the exit codes.",
+    help="Fail if a finding of this severity or a worse one opens. See the exit codes.",
 )
 @notify_file_option("recipients")
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD…")

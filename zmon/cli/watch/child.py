@@ -45,7 +45,7 @@ class Child:
     """The command, while it runs."""
 
     pid: int
-    signals: list[SentSignal] = field(default_factory=list)  # received for the command, the first ones first
+    signals: list[SentSignal] = field(default_factory=list)  # received for the command, the oldest first
     status: int | None = None  # as waitpid returns it; None while the command runs
     ended: float = 0.0  # unix seconds
     refused: bool = False  # the command could not be started, and a message has said why
@@ -54,9 +54,9 @@ class Child:
 
     @classmethod
     def start(cls, command: Sequence[str], env: Mapping[str, str], output: int | None = None) -> Child:
-        """Start the command. No other thread may run yet, so that nothing of watch is in the child but this thread.
+        """Start the command. No other thread may run yet, because a fork copies only the thread that calls it.
 
-        `output`: the file that it writes to; None: it has stdin, stdout and stderr of watch.
+        `output`: the file that the command writes to; None: it has stdin, stdout and stderr of watch.
         """
         numbers = (*_FORWARDED, *_JOB_CONTROL)
         handled = (*(n for n in numbers if signal.getsignal(n) is not signal.SIG_IGN), signal.SIGCHLD)
@@ -125,7 +125,7 @@ class Child:
                 signal.signal(number, signal.SIG_DFL)
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, {number})
             os.kill(os.getpid(), number)
-            code = 128 + number  # not reached, unless the signal ends nobody
+            code = 128 + number  # reached only if the signal does not end this process
         os._exit(code)
 
 
@@ -155,9 +155,9 @@ def _become(
 
 
 def _forward(pid: int, info: signal.struct_siginfo) -> None:
-    """Send a signal as it came, with the pid of its sender, which the ranks record to tell who ended the job.
+    """Send a signal as it came, with the pid of its sender. The ranks record this pid, to tell who ended the job.
 
-    Every process may write any pid there (rt_sigqueueinfo(2), SI_QUEUE), so it proves nothing.
+    The pid is no proof, because any process may write any pid there (rt_sigqueueinfo(2), SI_QUEUE).
     """
     number = _RT_SIGQUEUEINFO.get(os.uname().machine)
     if number is not None and info.si_code != _SI_KERNEL:
@@ -170,7 +170,7 @@ def _forward(pid: int, info: signal.struct_siginfo) -> None:
 
 
 def _stop() -> None:
-    """Stop this process as SIGTSTP does: unlike SIGSTOP, it stops no process that no shell could continue."""
+    """Stop this process by SIGTSTP. Unlike SIGSTOP, it is without effect if no shell could continue the process."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
     os.kill(os.getpid(), signal.SIGTSTP)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})

@@ -65,6 +65,6 @@ def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep]
         card="\n".join(card_lines(card)),
         findings=findings,
         # The template of these pages has escaped their bodies.
-        incidents=[Markup(page.partition("<body>")[2].partition("</body>")[0]) for page in incidents],
+        incidents=[Markup(html.partition("<body>")[2].partition("</body>")[0]) for html in incidents],
         **plotted(points, ranks, culprits),
     )

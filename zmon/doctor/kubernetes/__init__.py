@@ -1,4 +1,4 @@
-"""Checks what is silently without effect in a Kubernetes cluster, with the rights of the pod that doctor runs in.
+"""Checks for objects of a Kubernetes cluster that silently have no effect, with the rights of doctor's own pod.
 
 Objects that the pod may not read are reported as unknown, with the missing right.
 """

@@ -11,7 +11,6 @@ from zmon.doctor.check import Check, unreadable
 from zmon.doctor.kubernetes.objects import (
     ClusterObjects,
     LabelSelector,
-    Monitor,
     PrometheusObject,
     PrometheusRule,
     known,
@@ -45,15 +44,14 @@ def checks(objects: ClusterObjects) -> list[Check]:
         if isinstance(kind_objects, Unreachable):
             results.append(unreadable(f"{kind.name} objects", kind_objects))
             continue
-        metas = [thing.metadata for thing in kind_objects if _is_of_zmon(thing)]
+        metas = [item.metadata for item in kind_objects if _is_of_zmon(item.metadata)]
         if not metas:
             results.append(Check(f"{kind.name} objects", None, "there is none with zmon in its name or labels"))
         results += [_selected(objects, objects.prometheuses, kind, meta) for meta in metas]
     return results + _intervals(objects, objects.prometheuses)
 
 
-def _is_of_zmon(thing: Monitor | PrometheusRule) -> bool:
-    meta = thing.metadata
+def _is_of_zmon(meta: ObjectMeta) -> bool:
     return "zmon" in meta.name or meta.labels.get("app.kubernetes.io/name") == "zmon"
 
 
@@ -72,7 +70,7 @@ def _selected(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject],
     result = f"no Prometheus selects it, so it has no effect: {reasons}"
     labels = next((text(LabelSelector(dict(answer.missing))) for answer in answers if answer.missing), "")
     own_step = f"Add the label {labels} to it (Helm: monitoring.labels)." if labels else ""
-    return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.keys} of the Prometheus.")
+    return Check(name, False, result, own_step or f"Change its labels or namespace, or {kind.key} of the Prometheus.")
 
 
 def recorded_rules(rules: Iterable[PrometheusRule]) -> Iterator[RecordedRule]:
@@ -87,7 +85,7 @@ def _intervals(objects: ClusterObjects, prometheuses: Sequence[PrometheusObject]
     monitors += [(SERVICE_MONITOR, monitor) for monitor in known(objects.service_monitors)]
     results: list[Check] = []
     for kind, monitor in monitors:
-        daemon = _daemon(monitor.metadata) if _is_of_zmon(monitor) else None
+        daemon = _daemon(monitor.metadata) if _is_of_zmon(monitor.metadata) else None
         selecting = [p for p in prometheuses if selection(p, kind, monitor.metadata, objects.namespaces).selects]
         scrapes = (*monitor.spec.pod_metrics_endpoints, *monitor.spec.endpoints)
         if daemon is not None and selecting and scrapes:

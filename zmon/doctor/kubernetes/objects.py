@@ -42,7 +42,10 @@ class LabelSelector(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PrometheusSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """Selectors of objects and of their namespaces. None selects no object, or the Prometheus' own namespace."""
+    """Selectors of objects and of their namespaces.
+
+    A selector of objects that is None selects nothing; one of namespaces selects the namespace of the Prometheus.
+    """
 
     pod_monitor_selector: LabelSelector | None = None
     pod_monitor_namespace_selector: LabelSelector | None = None

@@ -19,9 +19,9 @@ class Kind:
     """A kind of objects that a Prometheus selects."""
 
     name: str
-    selector: str  # the fields of PrometheusSpec
+    selector: str  # this and the next are fields of PrometheusSpec
     namespace_selector: str
-    keys: str  # the selectors as users write them
+    key: str  # the selector of objects as users write it
 
 
 POD_MONITOR = Kind("PodMonitor", "pod_monitor_selector", "pod_monitor_namespace_selector", "podMonitorSelector")
@@ -65,36 +65,36 @@ def text(selector: LabelSelector) -> str:
 
 
 def selection(
-    prometheus: PrometheusObject, kind: Kind, thing: ObjectMeta, namespaces: tuple[Namespace, ...] | Unreachable
+    prometheus: PrometheusObject, kind: Kind, meta: ObjectMeta, namespaces: tuple[Namespace, ...] | Unreachable
 ) -> Selection:
     """Return whether a Prometheus selects an object of a kind."""
     name = f"{prometheus.metadata.namespace}/{prometheus.metadata.name}"
     selector: LabelSelector | None = getattr(prometheus.spec, kind.selector)
     if selector is None:
-        return Selection(False, f"{name} selects no {kind.name} ({kind.keys} is not set)")
-    if not matches(selector, thing.labels):
-        missing = {key: value for key, value in selector.match_labels.items() if thing.labels.get(key) != value}
-        would_match = matches(selector, {**thing.labels, **missing})
+        return Selection(False, f"{name} selects no {kind.name} ({kind.key} is not set)")
+    if not matches(selector, meta.labels):
+        missing = {key: value for key, value in selector.match_labels.items() if meta.labels.get(key) != value}
+        would_match = matches(selector, {**meta.labels, **missing})
         return Selection(False, f"{name} selects {text(selector)}", missing if would_match else {})
-    return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, thing, namespaces)
+    return _of_namespace(prometheus, getattr(prometheus.spec, kind.namespace_selector), name, meta, namespaces)
 
 
 def _of_namespace(
     prometheus: PrometheusObject,
     selector: LabelSelector | None,
     name: str,
-    thing: ObjectMeta,
+    meta: ObjectMeta,
     namespaces: tuple[Namespace, ...] | Unreachable,
 ) -> Selection:
-    """Return whether a Prometheus, whose name is `name`, selects objects in the namespace of this one."""
+    """Return whether a Prometheus selects objects in the namespace of an object. `name`: of the Prometheus."""
     if selector is None:
-        is_own = thing.namespace == prometheus.metadata.namespace
+        is_own = meta.namespace == prometheus.metadata.namespace
         return Selection(is_own, "" if is_own else f"{name} selects in its own namespace only")
     if not selector.match_labels and not selector.match_expressions:
         return Selection(True)
     if isinstance(namespaces, Unreachable):
-        return Selection(None, f"the labels of the namespace {thing.namespace} are unknown: {namespaces}")
-    labels = next((space.metadata.labels for space in namespaces if space.metadata.name == thing.namespace), {})
+        return Selection(None, f"the labels of the namespace {meta.namespace} are unknown: {namespaces}")
+    labels = next((space.metadata.labels for space in namespaces if space.metadata.name == meta.namespace), {})
     if matches(selector, labels):
         return Selection(True)
     return Selection(False, f"{name} selects in namespaces with {text(selector)}")

@@ -129,7 +129,7 @@ class Intents:
         now: float,
         clock_moved: float = 0.0,
     ) -> None:
-        """Follow the findings; call it in every pass in which an agent answers. A blind hub has none."""
+        """Follow the findings; call it in every pass in which an agent answers."""
         jobs = {snapshot.job_id: snapshot for snapshot in snapshots}
         if clock_moved:
             self._clock_set_at = now

@@ -1,6 +1,7 @@
 """The guards of acts, in one place: each guard says in one line why zmon does not act now. Pure.
 
-The agent of the host has its own guards (zmon/agent/acts/), about the process, of which a hub may have outdated data.
+The agent of the host has its own guards (zmon/agent/acts/). They are about the process, whose state the hub may know
+too late.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ STORM_SECONDS = 60.0
 STORM_JOBS = STORM_HOSTS = 3
 CLOCK_SECONDS = 60.0  # after the clock was set, ages are wrong until all agents have answered again
 NEEDED_RIGHT = 20  # right intents of a cause at this site, and none wrong, before a rule acts
-MAX_CULPRITS = 4  # more ranks at fault at once are no fault of a rank
+MAX_CULPRITS = 4  # if more ranks are at fault at once, the cause is probably not in these ranks
 
 
 @dataclass(frozen=True)
@@ -89,4 +90,4 @@ def refusals(intent: Intent, snapshot: Snapshot, site: Site) -> Iterator[str]:
         if not intent.ranks:
             yield "the finding names no rank"
         elif len(intent.ranks) > MAX_CULPRITS or 2 * len(intent.ranks) > snapshot.world_size:
-            yield f"{len(intent.ranks)} of {snapshot.world_size} ranks are at fault, which is no fault of a rank"
+            yield f"{len(intent.ranks)} of {snapshot.world_size} ranks are at fault: too many for a fault of the ranks"

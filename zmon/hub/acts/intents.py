@@ -1,4 +1,4 @@
-"""Make the intent of a rule about a finding. Pure."""
+"""Makes the intent of a rule about a finding. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def make_intent(rule: ActRule, finding: Finding, snapshot: Snapshot, now: float)
 
 
 def targets(act: str, finding: Finding, snapshot: Snapshot) -> list[RankState]:
-    """Return the ranks that the requests to agents name: the living ranks at fault, or the first of each launcher."""
+    """Return the ranks that the requests to agents name.
+
+    For a kill these are the living ranks at fault; for an act on launchers, the first rank of each launcher.
+    """
     if act == CAPTURE:
         return []
     if act == KILL_CULPRIT:

@@ -38,6 +38,8 @@ _PROOFS = {
 
 
 class _Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A rule as it is in the file, not checked yet."""
+
     name: str
     causes: tuple[str, ...]
     act: str

@@ -63,6 +63,7 @@ class IncidentAnswers:
             return problem(str(refusal), refusal.status)
 
     async def _page(self, incident_id: str, asker: Asker) -> web.Response:
+        """Return the page from the disk. Raises Refusal: 404 if there is none, 403 if the asker may not read it."""
         try:
             page = await asyncio.to_thread((self._store.directory(incident_id) / REPORT).read_bytes)
             capsule = await asyncio.to_thread(self._store.read, incident_id)

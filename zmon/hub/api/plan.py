@@ -14,7 +14,13 @@ from zmon.schema.row import row_of
 _OP = "all_to_all"  # the collective whose bytes a plan predicts
 _STEPS = 16  # the median of this many recent steps shows what a step takes now
 
-Value = Callable[[AlignedStep, int], float | None]  # of a rank in a step
+_Amount = Callable[[AlignedStep, int], float | None]  # returns an amount of a rank in a step; None: unknown
+_MEASURED: dict[str, _Amount] = {
+    "lookups": lambda step, rank: step.lookups[rank],
+    "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
+    "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
+    "seconds": lambda step, rank: step.self_seconds[rank],
+}
 
 
 def plan_table(snapshot: Snapshot) -> PlanTable:
@@ -24,7 +30,7 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
 
     def row(state: RankState) -> PlanRow:
         rank, peak = state.rank, state.device_memory_peak_bytes
-        amounts = {name: _median(value(step, rank) for step in steps) for name, value in _MEASURED.items()}
+        amounts = {name: _median(amount(step, rank) for step in steps) for name, amount in _MEASURED.items()}
         measured = Amounts(**amounts, memory_bytes=state.resident_bytes if peak is None else peak)
         if plan is None:
             return row_of(PlanRow, state, tables=(), num_tables=None, planned=None, measured=measured)
@@ -38,11 +44,3 @@ def plan_table(snapshot: Snapshot) -> PlanTable:
 def _median(values: Iterable[float | None]) -> float | None:
     """Return the median of the values that are known, or None."""
     return median(known) if (known := [value for value in values if value is not None]) else None
-
-
-_MEASURED: dict[str, Value] = {
-    "lookups": lambda step, rank: step.lookups[rank],
-    "sent_bytes": lambda step, rank: step.sent_bytes[_OP][rank] if _OP in step.sent_bytes else 0,
-    "received_bytes": lambda step, rank: step.received_bytes[_OP][rank] if _OP in step.received_bytes else 0,
-    "seconds": lambda step, rank: step.self_seconds[rank],
-}

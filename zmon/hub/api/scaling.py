@@ -25,7 +25,7 @@ from zmon.schema.unknown import Unknown
 _MAX_SIZES = 64  # sizes in one answer, to limit the work of the hub
 _MAX_DEFAULT_SIZES = 24  # sizes if a request names none; a chart needs no more
 _MAX_GROWTH = 8  # the largest default size is this many times the job's own ranks
-_MAX_SAMPLES = 1 << 31  # samples of one rank; this times the largest number of ranks is the limit of a baseline
+_MAX_SAMPLES = 1 << 31  # of `batch` or `batch_per_rank`; times the largest number of ranks, the limit of a baseline
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,7 @@ def _efficiency(curve: ScalingCurve, size: SizePrediction) -> EfficiencyAnswer:
 
 
 def _current_size(snapshot: Snapshot, state: str) -> SizeNow | None:
+    """Return the size and the speed of the job now; None if they are unknown."""
     now = size_now(snapshot, state)
     if isinstance(now, Unknown):
         return None
@@ -117,6 +118,7 @@ def curve_point(point: Point) -> CurvePoint:
 
 
 def _parse_samples(name: str, text: str | None) -> int | None:
+    """Return the number in a parameter of the request, None if it is not given. Raises UsageError."""
     if text is None:
         return None
     try:

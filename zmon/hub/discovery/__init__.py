@@ -27,7 +27,7 @@ from zmon.web.kubernetes.api_server import ApiServer, in_cluster
 log = logging.getLogger("zmon.hub")
 
 _LEFT_OUT = "all sources"  # in place of the name of a source, for the agents beyond the maximum number
-HOLD_SECONDS = 300.0  # a list that is being written, or a DNS server that starts, is whole again by then
+HOLD_SECONDS = 300.0  # a list that is being written, or a DNS server that starts, is complete again by then
 _LEAST_SHARE = 0.5  # a list that has a smaller share of its former agents is held
 _SCHEMES = ("http://", "https://")
 _HELP = (
@@ -76,6 +76,7 @@ class Discovery:
                 self._publish(self.targets)
 
     def _record(self, source: str, answer: Answer) -> None:
+        """Use the targets of an answer. After an error, or if most targets are missing, the earlier ones stay."""
         if isinstance(answer, ZmonError):
             self._end_hold(source)
             self._note(source, str(answer))
@@ -95,7 +96,7 @@ class Discovery:
         known = self._targets[source]
         if (timer := self._timers.pop(source, None)) is None:
             line = f"it names {counted(len(answer), 'agent')} instead of {len(known)}: the others are asked for"
-            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case that the list is not whole")
+            self._note(source, f"{line} {duration(HOLD_SECONDS)} more, in case the list is incomplete")
             due = asyncio.get_running_loop().time() + HOLD_SECONDS
         else:
             due = timer.when()
@@ -140,6 +141,7 @@ def agents(
 
 
 def _source(word: str, scheme: str, prometheus: HttpConfig | None, cluster: Callable[[], ApiServer]) -> TargetSource:
+    """Return the source that a word of `--agents` names. Raises UsageError."""
     kind, _, rest = word.partition(":")
     name, _, port = rest.rpartition(":")
     if kind == "file" and rest:

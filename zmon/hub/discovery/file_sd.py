@@ -52,6 +52,7 @@ class FileTargets(PolledSource):
 
 
 def _groups(path: Path) -> list[TargetGroup]:
+    """Return the groups in one file. Raises ZmonError."""
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise ZmonError(f"cannot use {path}", f"it has more than {_MAX_BYTES >> 20} MiB")

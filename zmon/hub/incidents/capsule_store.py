@@ -140,9 +140,10 @@ def _keep_unusable(directory: Path) -> None:
 
 
 def _modified(directory: Path) -> float:
-    """Return when the finding was last written; infinity, which is never old, if the disk does not tell.
+    """Return when the finding was last written, in unix seconds; 0, which is old, if there is no finding.
 
-    A directory's own time does not change with its files' contents.
+    Infinity, which is never old, if the disk does not tell. The time of the directory itself does not change with the
+    contents of its files.
     """
     try:
         return (directory / FINDING).stat().st_mtime

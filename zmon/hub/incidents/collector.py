@@ -1,7 +1,8 @@
 """The collector of capsules: it writes one for each incident, in the background.
 
-A capsule is collected when its finding opens and when the diagnosis changes. It is updated when the severity rises and
-when the finding resolves. If the disk is full or read-only, the capsule is lost, but the finding is published.
+A capsule is collected when its finding opens and when the diagnosis changes. It is updated when the severity rises,
+when zmon acts, and when the finding resolves. If the disk is full or read-only, the capsule is lost, but the finding is
+published.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ log = logging.getLogger("zmon.hub")
 WARNING_DETECTORS = ("stall", "straggler", "imbalance", "hardware", "slowdown")
 _CONCURRENCY = 4  # capsules that are made at the same time: rendering and writing them costs CPU and disk time
 _PRUNE_SECONDS = 3600.0
-COLLECT_INTERVAL_SECONDS = 10.0  # shortest time between two collections of an incident: they load agents and disk
+# Between two collections of an incident, which load agents and disk. Severity, acts and the end do not wait for it.
+COLLECT_INTERVAL_SECONDS = 10.0
 
 
 @dataclass
@@ -148,6 +150,7 @@ class Incidents:
         return _Incident(finding, [*moments.opening(finding), *moments.suspicions(suspected, finding)], snapshot)
 
     def _resumed_incident(self, finding: Finding) -> _Incident:
+        """Return the incident of a finding that an earlier hub opened, with the stored timeline."""
         stored = self.store.read(finding.id)
         timeline = [*stored.timeline] if stored else [*moments.opening(finding)]
         has_ended = finding.resolved is not None
@@ -192,6 +195,7 @@ class Incidents:
     async def _collect(
         self, session: aiohttp.ClientSession, incident: _Incident, snapshot: Snapshot
     ) -> tuple[Capsule, bytes]:
+        """Collect data for the incident. Return the capsule, and the content of its steps.jsonl."""
         incident.snapshot = None
         begin = time.monotonic()
         collected, _ = await asyncio.gather(
@@ -217,6 +221,7 @@ class Incidents:
         return await asyncio.to_thread(build)
 
     async def _write(self, capsule: Capsule, incident: _Incident, rows: bytes | None) -> None:
+        """Write the capsule with the newest finding and timeline. An error of the disk is recorded, not raised."""
         finding = self._journal.find(incident.finding.id) or incident.finding
         finding = replace(finding, capsule=str(self.store.directory(finding.id)))
         capsule = replace(capsule, finding=finding, timeline=moments.in_order(incident.moments))

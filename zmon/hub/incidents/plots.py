@@ -1,7 +1,7 @@
-"""The plots of a report, as SVG. Pure: the input is numbers only, never text from a job.
+"""The plots of a report, as SVG. Pure. A plot has numbers and texts of this module, never text from a job.
 
 Horizontal positions are percentages and text is never scaled, which keeps a plot readable on a wall and on a phone.
-Colours are variables of the page, which has a light and a dark theme. Okabe and Ito's vermillion marks the culprit.
+Colours are variables of the page, which has a light and a dark theme.
 """
 
 from __future__ import annotations

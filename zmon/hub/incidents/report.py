@@ -1,6 +1,6 @@
 """The page of an incident: one HTML file that needs no network and no script. Pure.
 
-Jinja2 escapes all text, so messages of a job cannot become markup. The only exception are the plots, which are made of
+Jinja2 escapes all text, so messages of a job cannot become markup. Only the plots are not escaped; they are made of
 numbers.
 """
 

@@ -1,7 +1,7 @@
 """The last steps of a job's ranks in a capsule: the choice of ranks, and the file steps.jsonl. Pure.
 
-The file has the format of the step log. It holds all ranks of a job with up to 64 ranks. Of a larger job it holds the
-culprits, the ranks next to them and on their hosts, and an even sample of the others.
+The file has JSON lines, as `zmon steps` exports them. It holds all ranks of a job with up to 64 ranks. Of a larger job
+it holds the culprits, the ranks next to them and on their hosts, and an even sample of the others.
 """
 
 from __future__ import annotations

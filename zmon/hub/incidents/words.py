@@ -25,9 +25,10 @@ def plain(text: str) -> str:
     return _CONTROLS.sub("", "\n".join(shown))
 
 
-def since(value: float) -> str:
+def since(seconds: float) -> str:
     """Return a time relative to the first sign, such as +1.3 s."""
-    return ("−" if value <= -0.05 else "+") + (f"{abs(value):.1f} s" if abs(value) < 120 else duration(abs(value)))
+    sign = "−" if seconds <= -0.05 else "+"
+    return sign + (f"{abs(seconds):.1f} s" if abs(seconds) < 120 else duration(abs(seconds)))
 
 
 def amount(value: float | None, unit: str = "B") -> str:
@@ -41,19 +42,19 @@ def amount(value: float | None, unit: str = "B") -> str:
     return f"{value:,.3g} T{unit}" if abs(value) < 999.5 else f"{value:,.0f} T{unit}"
 
 
-def moment(value: float | None) -> str:
+def moment(unix_seconds: float | None) -> str:
     """Return day and time in UTC, since the readers are in several time zones."""
-    return UNKNOWN if value is None else f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return UNKNOWN if unix_seconds is None else f"{datetime.fromtimestamp(unix_seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def day(value: float) -> str:
+def day(unix_seconds: float) -> str:
     """Return day and time in UTC in short form, for lists."""
-    return f"{datetime.fromtimestamp(value, UTC):%d %b %H:%M:%S}"
+    return f"{datetime.fromtimestamp(unix_seconds, UTC):%d %b %H:%M:%S}"
 
 
-def clock(value: float) -> str:
+def clock(unix_seconds: float) -> str:
     """Return the time of the day in UTC."""
-    return f"{datetime.fromtimestamp(value, UTC):%H:%M:%S.%f}"[:-5]
+    return f"{datetime.fromtimestamp(unix_seconds, UTC):%H:%M:%S.%f}"[:-5]
 
 
 def state(row: IncidentRank) -> str:

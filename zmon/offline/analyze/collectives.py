@@ -1,4 +1,4 @@
-"""Decide from the flight records of a job that stood still which collective is stuck, and because of whom.
+"""Finds the collective that is stuck, and the ranks that caused it, in the flight records of a job that stood still.
 
 The rules are those of the hub (zmon/detectors/hangs/flight_records.py). Sizes and kinds are compared over all recorded
 operations, not only over those in flight: a mismatch may have ended them. Pure.
@@ -102,7 +102,7 @@ def _members(dumps: Mapping[int, RankDump]) -> dict[str, frozenset[int]]:
 
 
 def _record(dump: RankDump, members: Mapping[str, frozenset[int]]) -> FlightRecord:
-    """Return the record of a rank. A group of which it is a member, and in which it has issued nothing, counts as 0."""
+    """Return the record of a rank. Its last sequence number is 0 in its groups in which it has issued nothing."""
     record = dump.record
     if dump.entries[0].record_id > 0:  # the recorder has dropped older entries, perhaps of this group
         return record

@@ -55,6 +55,7 @@ def unpacked(path: Path) -> Iterator[BinaryIO]:
 
 
 def _json_lines(path: Path) -> Iterator[Row | None]:
+    """Yield the row in each line that is not empty; None if it is no row. Raises OSError."""
     with path.open("rb") as file:
         for line in file:
             if line.strip():
@@ -84,6 +85,7 @@ def _parquet(path: Path) -> tuple[int, Iterator[Row | None]]:
 
 
 def _open_parquet(path: Path) -> Any:
+    """Return the opened pyarrow.parquet.ParquetFile. Raises UsageError."""
     try:
         import pyarrow  # 60 MB, loaded only for Parquet
         from pyarrow import parquet

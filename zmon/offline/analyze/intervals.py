@@ -1,4 +1,4 @@
-"""Split the time of a rank into computation and the communication that no computation hides. Pure; seconds."""
+"""Arithmetic of time intervals: union, difference, and the time of parts that overlap. Pure; seconds."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Replays a step log through the detectors of the hub, with the snapshots that a hub would have built.
 
-Pure. Time is counted in steps; the clocks of two hosts are never compared. A log has no processes, sockets or devices,
-so detectors that need them report nothing.
+Pure. Each pass of the replay has the same number of steps, so the clocks of two hosts are never compared. A log has no
+processes, sockets or devices, so detectors that need them report nothing.
 """
 
 from __future__ import annotations
@@ -109,12 +109,12 @@ def _snapshots(
     """Yield the snapshot of every pass that a hub would have made during the attempt."""
     rank_steps = [log.steps[attempt, state.rank] for state in states]
     steps_per_pass = _steps_per_pass(rank_steps[0], log.every)
-    stride = 1  # a hub gets every stride-th step; all steps of a log that is too short for detectors to compare ranks
+    stride = 1  # a hub gets every stride-th step. A log too short for detectors to compare ranks keeps all steps
     while len(steps) >= MIN_STEPS and steps_per_pass / stride > HubConfig.about_steps:
         stride *= 2
     agents = tuple(AgentStatus(host, host, True, 0.0) for host in sorted({state.host for state in states}))
     aligned = tuple(dict.fromkeys(name for steps in rank_steps for name in steps.columns if is_aligned(name)))
-    names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))
+    names = (STEP, SAME_SIZE_SENT, *aligned, MEAN_STEPS, *(MEAN + name for name in aligned))  # of `_SampledRank.rows`
     samples = [_SampledRank(steps, aligned, log.every) for steps in rank_steps]
     first_start = rank_steps[0].column(START)[0] * NS
     world_size = states[0].world_size

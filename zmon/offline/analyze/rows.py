@@ -60,7 +60,7 @@ class StepTable:
 
 
 def stride(num_rows: int) -> int:
-    """Return the smallest n for which the rows of every n-th step have room in memory; a power of two."""
+    """Return the smallest power of two n for which the rows of every n-th step have room in memory."""
     return 1 << max(0, math.ceil(math.log2(max(num_rows, 1) / MAX_ROWS)))
 
 

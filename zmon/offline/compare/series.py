@@ -60,6 +60,7 @@ def series(name: str, log: StepTable) -> Series:
 
 
 def _attempt(name: str, log: StepTable, attempt: int) -> Series:
+    """Return the complete steps of one attempt."""
     ranks = log.ranks(attempt)
     world_size = max(ranks) + 1
     missing = world_size - len(ranks)

@@ -46,6 +46,7 @@ def steps_of(source: str, data_dir: Path, job: str | None = None) -> StepTable:
 
 
 def _read(name: str, data_dir: Path, job: str | None) -> StepTable:
+    """Return the steps of a file, of a directory, or of a job in this node's step log. Raises UsageError."""
     path = Path(name)
     if path.is_dir():
         files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES)
@@ -102,8 +103,8 @@ def _launch_numbers(runs: Sequence[RunSteps]) -> list[int]:
 def _launch_begins(runs: Sequence[Run]) -> list[int]:
     """Return where the second and each later launch begins in the runs of one attempt, in the order of their starts.
 
-    Between two runs of a rank a launch begins, where the starts are furthest apart. Any rank may lack its run of a
-    launch: the agent has deleted its steps, or it failed before its first one.
+    A launch begins between two runs of the same rank, where two starts in a row are furthest apart. Any rank may lack
+    its run of a launch: the agent has deleted its steps, or it failed before its first one.
     """
     begins: list[int] = []
     latest: dict[int, int] = {}  # rank → index of its run

@@ -70,6 +70,7 @@ class _Group(msgspec.Struct):
     ranks: str | _JobRanks = ""  # torch writes the list as text
 
     def members(self) -> frozenset[int]:
+        """Return the ranks; none if torch wrote a text that is not a list of ranks."""
         if isinstance(self.ranks, list):
             return frozenset(self.ranks)
         try:
@@ -100,6 +101,8 @@ class RankDump:
 
 @dataclass
 class Dumps:
+    """The dumps of one job, by rank."""
+
     ranks: dict[int, RankDump] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)  # a line for each file that cannot be used
 
@@ -170,6 +173,7 @@ def _read(path: Path) -> object:
 
 
 def _dump(rank: int, content: object) -> RankDump:
+    """Return the dump of a rank from the content of its file. Raises ValueError."""
     try:
         dump = msgspec.convert(content, _Dump)
     except (msgspec.ValidationError, RecursionError) as error:
@@ -187,9 +191,10 @@ def _dump(rank: int, content: object) -> RankDump:
 
 
 def _check_sizes(data: bytes) -> None:
-    """Raise UnpicklingError or ValueError if a number in the pickle would make the unpickler allocate more than it has.
+    """Raise UnpicklingError or ValueError if a number in the pickle is larger than the pickle itself.
 
-    The unpickler allocates its memo for the largest number that the file names, and texts before it reads them.
+    The unpickler allocates its memo for the largest index in the file, and a text before it reads the text. `genops`
+    raises the ValueError, for a text that is longer than the rest of the file.
     """
     for opcode, argument, _ in pickletools.genops(data):
         if opcode.name in _MEMO_OPCODES and isinstance(argument, int) and argument > len(data):

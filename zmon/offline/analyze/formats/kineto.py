@@ -91,6 +91,7 @@ def _number_ranks(table: StepTable, world_size: int) -> None:
 
 
 def _read(path: Path) -> _Trace:
+    """Return the trace in one file. Raises UsageError."""
     with files.unpacked(path) as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:

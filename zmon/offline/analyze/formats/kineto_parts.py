@@ -1,4 +1,4 @@
-"""Sort the events of one rank's Chrome trace by what the rank did: communication, work that hides it, and phases. Pure.
+"""Sorts the events of one rank's Chrome trace into communication, work that hides it, and phases. Pure.
 
 A kernel belongs to the phase in which the CPU launched it, and a kernel of NCCL to the operation that launched it; the
 two events have the same `correlation`.
@@ -19,7 +19,7 @@ import msgspec
 from zmon.offline.analyze.intervals import Interval, subtract, union
 from zmon.schema.names import OPS
 
-_US = 1e-6
+_MICROSECOND = 1e-6  # seconds
 _MAX_NESTED = 8  # earlier operations of a thread that are looked at for the one that launched a kernel
 _MAX_NAME = 64  # letters of an op that zmon does not know
 _STEP = re.compile(r"ProfilerStep#(\d{1,12})$")
@@ -51,7 +51,7 @@ class TraceEvent(msgspec.Struct):
     @property
     def interval(self) -> Interval:
         """Begin and end in seconds."""
-        return self.ts * _US, (self.ts + self.dur) * _US
+        return self.ts * _MICROSECOND, (self.ts + self.dur) * _MICROSECOND
 
 
 class _Arguments(msgspec.Struct):
@@ -75,8 +75,8 @@ class Transfer(NamedTuple):
 class Parts:
     """The intervals of one rank by what it did in them, in seconds."""
 
-    steps: dict[int, Interval] = field(default_factory=dict)
-    device_steps: dict[int, Interval] = field(default_factory=dict)
+    steps: dict[int, Interval] = field(default_factory=dict)  # by number, as the CPU marked them
+    device_steps: dict[int, Interval] = field(default_factory=dict)  # by number, as the GPU ran them
     communication: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))
     working: list[Interval] = field(default_factory=list)  # other work, which hides communication
     phases: defaultdict[str, list[Interval]] = field(default_factory=lambda: defaultdict(list))

@@ -1,4 +1,4 @@
-"""Replay the operations of one recorded step with other durations, in their recorded order.
+"""Replays the operations of one recorded step with other durations, in their recorded order.
 
 An operation starts once the operations before it on its rank are done. Operations that overlap on a rank, such as a
 send and a receive that were issued together, do not wait for each other. A collective, or a send and its receive,

@@ -1,8 +1,8 @@
-"""Computes the gain of a pipeline-parallel job if a stage, its slowest workers or all workers were even. Pure.
+"""Computes how much time a pipeline-parallel job would save if some of its workers took as long as usual. Pure.
 
-Durations that are replaced become what is usual for the kind of operation: the mean of all computing operations of the
-kind, which is the same work spread evenly, and the median of all communication of the kind, because a few late
-transfers say nothing about the usual one. A worker is one rank of the trace.
+There is a what-if for each stage, for the slowest workers, and for all workers. A worker is one rank of the trace. The
+usual duration of a computing operation is the mean of all operations of its kind: the same work, spread evenly. That of
+communication is the median of its kind, because a few late transfers say nothing about the usual one.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class WhatIf:
     """The mean step if the operations of some workers took as long as usual."""
 
     workers: tuple[int, ...]  # empty: all of them
-    stage: int | None
+    stage: int | None  # None: the workers are not those of one stage
     seconds: float
     saved_seconds: float  # below 0: the usual duration is longer than theirs
     explained_ratio: float | None  # share of what evenness of all workers would save; None: it would save nothing
@@ -85,6 +85,7 @@ def report(schedules: Sequence[Schedule], workers: Mapping[int, Worker], computi
 
 
 def _usual_seconds(schedules: Sequence[Schedule], computing: Collection[str]) -> dict[str, float]:
+    """Return the usual duration of each kind of operation."""
     by_kind: defaultdict[str, list[float]] = defaultdict(list)
     for schedule in schedules:
         for operation, seconds in zip(schedule.operations, schedule.seconds, strict=True):
@@ -138,6 +139,7 @@ def with_replayed_saving(finding: Finding, pipeline: PipelineReport) -> Finding:
 
 
 def _what_if_of(finding: Finding, pipeline: PipelineReport) -> WhatIf | None:
+    """Return the what-if of the finding's ranks, of its stage, or of all workers; None if the report has none."""
     if finding.ranks:
         return pipeline.slowest if set(finding.ranks) == set(pipeline.slowest.workers) else None
     role = finding.evidence_of(ImbalanceEvidence).role
