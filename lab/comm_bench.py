@@ -1,7 +1,8 @@
 """Times collectives on the ranks of a job: `torchrun … -m lab.comm_bench FILE LARGEST`. Rank 0 writes the file.
 
 The benchmark uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of
-a second. All groups run at once. The result is the duration in the largest group, on its slowest rank.
+a second, and at least five times. All groups run at once. The result is the duration in the largest group, on its
+slowest rank.
 """
 
 from __future__ import annotations

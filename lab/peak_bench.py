@@ -2,7 +2,7 @@
 
 The rate of a dtype is that of the fastest product, 2 n³ operations for n × n matrices. The memory bandwidth is that of
 the fastest triad a = b + s·c (McCalpin, *Memory Bandwidth and Machine Balance in Current High Performance Computers*,
-1995): two arrays are read and one is written, each of them larger than the caches.
+1995): two arrays are read and one is written. Together they must be larger than the caches.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Define the interface of a stage to a drill: real jobs to strike, and everything that zmon reports to its users.
+"""Define the interface of a stage to a drill: it starts real jobs, and returns what zmon reports to its users.
 
-A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four
-hosts in network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
+The stages `host` and `hosts` are a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it, on
+one host or on four hosts in network namespaces. The stage `watch` has only `zmon watch` for each job. Most drills do
+not depend on the stage. A call may block for seconds, but not forever.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Stage(Protocol):
-    """A running stack on which drills are played. `close` ends everything that it started."""
+    """The running zmon under which drills are played. `close` ends everything that the stage started."""
 
     @property
     def name(self) -> str:
@@ -107,7 +108,7 @@ class Stage(Protocol):
         """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def forget_acts(self) -> None:
-        """Forget the acts so far, whose number limits further ones: an agent permits four acts within an hour."""
+        """Forget the acts so far, because zmon limits their number: an agent permits four acts within an hour."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""
