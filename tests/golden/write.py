@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 
 from tests.golden.compare import REWRITE
+from tests.places import REPOSITORY
 
-TESTS = Path(__file__).parents[1]
 WRITERS = (
-    *("golden", "fixtures", "metrics/test_pages.py", "deploy/alertmanager/test_examples.py"),
-    "deploy/helm/test_chart.py::test_objects_are_those_of_the_golden",
+    "tests/golden",
+    "tests/fixtures",
+    "tests/metrics/test_pages.py",
+    "tests/deploy/alertmanager/test_examples.py",
+    "tests/deploy/helm/test_chart.py::test_objects_are_those_of_the_golden",
 )
 
 if __name__ == "__main__":
     os.environ[REWRITE] = "1"
-    arguments = sys.argv[1:] or [f"{TESTS}/{path}" for path in WRITERS]
+    arguments = sys.argv[1:] or [f"{REPOSITORY}/{path}" for path in WRITERS]
     sys.exit(pytest.main(["-p", "no:cacheprovider", *arguments]))
