@@ -1,4 +1,4 @@
-"""`zmon drill --random` and `--simulated`: random compositions of real jobs, or against the detectors alone."""
+"""`zmon drill --random` and `--simulated`: play random compositions of faults, in real jobs or in the simulator."""
 
 from __future__ import annotations
 
