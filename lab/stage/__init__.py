@@ -42,7 +42,8 @@ class JobSpec:
     launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
-    handles_term: bool = False  # a handler in Python, which a rank in a collective cannot run: only SIGKILL ends it
+    # The job handles SIGTERM in Python. A rank in a collective cannot run the handler: only SIGKILL ends it.
+    handles_term: bool = False
     slow_start: float = 1.0  # factor on the duration of the first step
     exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
     row_memory: int = 0  # bytes that a rank of the bundled trainer has for rows, with more on a disk; 0: for all rows

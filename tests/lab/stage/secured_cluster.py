@@ -59,7 +59,7 @@ class SecuredCluster(Cluster):
         super().__init__(folder, webhook, hosts, *others)
 
     def _certify(self, hosts: Mapping[str, Host]) -> None:
-        """Write a certificate for each agent, whose name is its address, for the hub and for Prometheus."""
+        """Write a certificate for each agent by its address, one for the hub, and one for Prometheus."""
         self._tls.mkdir(mode=0o755)
         issuer = Certificates(self._tls)
         for name, identity in ((HUB, HUB), (PROMETHEUS, PROMETHEUS), *((h.name, h.address) for h in hosts.values())):
