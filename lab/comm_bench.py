@@ -1,7 +1,8 @@
 """Times collectives on the ranks of a job: `torchrun … -m lab.comm_bench FILE LARGEST`. Rank 0 writes the file.
 
 The benchmark uses NCCL if each rank has its own GPU, otherwise gloo on all ranks. Each size is repeated for a fifth of
-a second. All groups run at once. The result is the duration in the largest group, on its slowest rank.
+a second, and at least five times. All groups run at once. The result is the duration in the largest group, on its
+slowest rank.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import torch
@@ -30,8 +31,21 @@ SECONDS = 0.2  # of each size, unless MIN_REPEATS take longer
 OPS = ("all_to_all", "all_reduce")
 _ELEMENT = 4  # bytes of a float32
 T = TypeVar("T")
-Gpu = tuple[str, str] | None  # host and UUID; None: the rank has no GPU
-Result = tuple[int, int, float] | None  # ranks, bytes and seconds of one message; None: the rank is in no group
+
+
+class Gpu(NamedTuple):
+    """The GPU of a rank."""
+
+    host: str
+    uuid: str
+
+
+class Result(NamedTuple):
+    """The duration of one message in one group, as one of its ranks measured it. Results sort by these fields."""
+
+    ranks: int
+    num_bytes: int
+    seconds: float
 
 
 def main(out: str, largest: str) -> None:
@@ -52,13 +66,13 @@ def main(out: str, largest: str) -> None:
 
 def _device() -> torch.device:
     """Return the GPU of this rank, or the CPU unless every rank has a GPU of its own."""
-    gpu: Gpu = None
+    gpu: Gpu | None = None
     devices = torch.cuda.device_count()
     if devices:
         index = int(os.environ.get("LOCAL_RANK", "0")) % devices  # if a rank sees only one GPU, the GPU's number is 0
-        gpu = _host(), str(torch.cuda.get_device_properties(index).uuid)
-    gpus = _gather(gpu, Gpu)
-    if None in gpus or len(set(gpus)) < len(gpus):
+        gpu = Gpu(_host(), str(torch.cuda.get_device_properties(index).uuid))
+    gpus = _gather(gpu, Gpu | None)
+    if gpu is None or None in gpus or len(set(gpus)) < len(gpus):
         return torch.device("cpu")
     torch.cuda.set_device(index)
     return torch.device("cuda", index)
@@ -99,15 +113,15 @@ def _timed(
     size = dist.get_world_size(group) if group is not None else 1
     num_bytes = SMALLEST
     while num_bytes <= largest:
-        own_result: Result = None
+        own_result: Result | None = None
         if group is not None:
             elements = -(-num_bytes // _ELEMENT // size) * size
             seconds = _median_seconds(_collective(op, elements, device, group), device, group)
-            own_result = size, elements * _ELEMENT, seconds
-        measured = [result for result in _gather(own_result, Result) if result is not None]
+            own_result = Result(size, elements * _ELEMENT, seconds)
+        measured = [result for result in _gather(own_result, Result | None) if result is not None]
         if measured:
-            ranks, message_bytes, seconds = max(measured)  # the largest group, then its slowest rank
-            yield TimedMessage(op, kind, ranks, message_bytes, seconds)
+            slowest = max(measured)  # in the largest group
+            yield TimedMessage(op, kind, slowest.ranks, slowest.num_bytes, slowest.seconds)
         num_bytes *= FACTOR
 
 

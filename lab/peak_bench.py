@@ -2,14 +2,14 @@
 
 The rate of a dtype is that of the fastest product, 2 n³ operations for n × n matrices. The memory bandwidth is that of
 the fastest triad a = b + s·c (McCalpin, *Memory Bandwidth and Machine Balance in Current High Performance Computers*,
-1995): two arrays are read and one is written, each of them larger than the caches.
+1995): two arrays are read and one is written. Together they must be larger than the caches.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 
@@ -19,7 +19,7 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32, "bfloat16": torch.
 _MIN_REPEATS = 3  # so that the fastest call is chosen from several, even if one call takes all the time
 
 
-def measure(seconds: float, size: int, elements: int, dtypes: Sequence[str] = tuple(DTYPES)) -> DevicePeaks:
+def measure(seconds: float, size: int, elements: int) -> DevicePeaks:
     """Return the peaks of all processors that this process may use.
 
     Each dtype and the triad take about `seconds`. `size` is n of the matrices, `elements` the length of an array of
@@ -27,10 +27,10 @@ def measure(seconds: float, size: int, elements: int, dtypes: Sequence[str] = tu
     """
     torch.set_num_threads(len(os.sched_getaffinity(0)))  # OMP_NUM_THREADS=1 of a launcher is for one rank of many
     flops = {}
-    for dtype in dtypes:
-        a, b = (torch.rand(size, size).to(DTYPES[dtype]) for _ in range(2))
+    for name, dtype in DTYPES.items():
+        a, b = (torch.rand(size, size).to(dtype) for _ in range(2))
         out = torch.empty_like(a)
-        flops[dtype] = 2 * size**3 / _fastest(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), seconds)  # type: ignore[misc]
+        flops[name] = 2 * size**3 / _fastest(lambda a=a, b=b, out=out: torch.mm(a, b, out=out), seconds)  # type: ignore[misc]
     first, second, result = (torch.ones(elements, dtype=torch.float64) for _ in range(3))
     triad = _fastest(lambda: torch.add(first, second, alpha=3.0, out=result), seconds)
     bandwidth = 3 * elements * first.element_size() / triad

@@ -1,1 +1,5 @@
-"""Checks and generators of the repository: `make check` runs the checks, `make generate` writes pages and tables."""
+"""The programs behind the targets of the Makefile: checks, generators, and what installs, builds, draws and tests.
+
+`make check` runs `words` and `imports`. `make generate` runs `generate`, which calls `*_page`, `settings_pages`,
+`openapi` and `alertmanager`. Each other module is named after its target, or says in its docstring who uses it.
+"""

@@ -1,8 +1,8 @@
 """The example configurations of Alertmanager in deploy/alertmanager/: one file for each service, with the same routes.
 
 Alerts of severity critical go to the receiver `pager`, warnings to `desk`, and the alert that always fires to
-`watchdog`. The texts are the templates of deploy/alertmanager/zmon.tmpl. Secrets are in files. Alertmanager 0.25
-(Debian 12) has all keys outside comments.
+`watchdog`. The texts are the templates of deploy/alertmanager/zmon.tmpl. Secrets are in files. Alertmanager 0.25, the
+version of Debian 12, knows every key that is not in a comment.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class _Service:
     name: str
     pager: str
     desk: str
-    template: str  # the YAML of a receiver, with `<<to>>` in place of `pager` or `desk`; braces are of Alertmanager
+    template: str  # the YAML of a receiver; `<<to>>` stands for `pager` or `desk`, and Alertmanager replaces `{{ … }}`
     global_settings: str = ""  # the section `global`
     remark: str = ""  # further lines of the comment at the head
 

@@ -14,9 +14,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from scripts.gpu_wheels import PROJECT, WHEELS
-
+PROJECT = Path(__file__).parents[1]
 FOLDER = PROJECT / ".gpu-check"
+WHEELS = PROJECT / ".wheels"  # gpu_wheels.py fills it. A script that runs as a file cannot import the package `scripts`
 SITE = "site"  # directory of the installed wheels, in FOLDER
 NEXT_STEP = (
     "The Python must have torch and numpy. For Python 3.12, `make gpu-wheels` on a machine with network brings all"

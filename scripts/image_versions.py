@@ -1,7 +1,7 @@
 """Write the versions of the container images: the versions that are installed here, with which the tests ran.
 
 Usage: `python -m scripts.image_versions`, or `make image-versions`. The file has every package that the images install,
-dependencies of dependencies included, and what builds zmon.
+dependencies of dependencies included, and setuptools, which builds zmon.
 """
 
 from __future__ import annotations

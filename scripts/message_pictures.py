@@ -1,7 +1,8 @@
 """Draw an alert in Slack's form and the ends of launches for the docs: `python -m scripts.message_pictures`.
 
-`make screenshots` does it as well. The receiver in deploy/alertmanager/slack.yml makes the alert from the first one of
-the group of its tests. The ends are the answer of a hub after two jobs of torchrun (scripts/ends.json).
+`make screenshots` does it as well. The alert is the first one in tests/deploy/alertmanager/data.json, as the receiver
+`pager` of deploy/alertmanager/slack.yml formats it. The ends are the answer of a hub after two jobs of torchrun
+(scripts/ends.json).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from zmon.cli.render.records import ends_text
 from zmon.schema.api import EndList
 
 WIDTH = 760  # pixels
-COLUMNS = 100  # of the terminal
+COLUMNS = 100  # width of the terminal
 TEMPLATE = REPOSITORY / "deploy/alertmanager/zmon.tmpl"
 _COLOURS = {"danger": "#a30200", "warning": "#daa038", "good": "#2eb886"}  # of attachments, by Slack's names
 _SLACK = """<style>
@@ -85,7 +86,7 @@ def ends() -> str:
     answer = msgspec.json.decode(Path(__file__).with_name("ends.json").read_bytes(), type=EndList)
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
     console.print("[bold]$ zmon ends[/]")
-    console.print(ends_text(answer))
+    console.print(ends_text(answer, job_id=None, days=None))
     return console.export_html(inline_styles=True, code_format=_TERMINAL)
 
 

@@ -1,6 +1,7 @@
 """The modules that a rank may import: `zmon`, all of `zmon.probe`, and the modules that these import.
 
-The package for jobs has exactly these modules. They follow from the import statements, so no list can go out of date.
+scripts/packages.py builds the package for jobs from them. They follow from the import statements, so no list can go out
+of date.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tests with other versions of Python and torch, as the table of docs/torch.md.
+"""Runs the tests with other versions of Python and torch, and prints the table of docs/torch.md.
 
 Run it with `make test-matrix`. Each row has its own environment in .matrix/, which is created once. Delete the
 directory to create all of them again. A torch that needs CUDA packages is not installed, because they are gigabytes and

@@ -1,8 +1,8 @@
-"""Check the words of the code: names that say nothing, docstrings that do not begin with a statement.
+"""Check the words of the code: `python -m scripts.words`, which `make check` runs. It prints a line for each problem.
 
-`make check` runs it over every Python, C and header file of the repository; one line for each problem, as linters print
-them. In C it checks names only. CONTRIBUTING.md gives the reasons. Ruff's rules D205 and D400 check the form of
-docstrings.
+A problem is a name that says nothing, a docstring that does not begin with a statement, or a public class that several
+files of zmon/ define. In C and header files only names are checked. CONTRIBUTING.md gives the reasons. Ruff's rules
+D205 and D400 check the form of docstrings.
 """
 
 from __future__ import annotations

@@ -26,8 +26,6 @@ from zmon.schema.measures import NS, UNKNOWN
 from zmon.schema.names import ACTIVITIES
 
 JOB = "job"
-NOW = 1_800_000_000.0  # unix seconds on the hub's host
-DISCONNECT = "[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [127.0.0.1]:9401"
 PARTS = ("identity", "now", "last_boundary", "report", "words", "groups", "sequences")  # the methods of a reader
 ALL = 1 << 62  # nanoseconds, or boundaries
 

@@ -48,7 +48,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests without garbage collection, and leave them out of it: it else takes a third of the CPU time."""
+    """Collect the tests without garbage collection, which would take a third of the CPU time, then exempt them."""
     gc.disable()
     try:
         return (yield)

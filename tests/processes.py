@@ -1,4 +1,4 @@
-"""Processes of a fake /proc, each with the files that tell it from another process with its number."""
+"""Add and end processes in a fake /proc, with the files by which zmon recognizes a reused pid."""
 
 import shutil
 
@@ -8,7 +8,7 @@ UID = 1000
 
 
 def add_process(proc, pid, start_ticks=5000, parent=1, **files):
-    """Add a process with these files beside its own, or let another one have its number; return it."""
+    """Add a process, or replace the one with this pid, and return it. `files` are further files, by name."""
     folder = proc / str(pid)
     folder.mkdir(parents=True, exist_ok=True)
     fields = f"S {parent} 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 {start_ticks} 9 90" + " 0" * 28
@@ -23,6 +23,6 @@ def add_process(proc, pid, start_ticks=5000, parent=1, **files):
 
 
 def end_process(proc, pid):
-    """Remove a process. Whoever has its folder open keeps it, as in the kernel's /proc, where it is empty then."""
+    """Remove a process. A reader that has its folder open keeps an empty folder, as in the kernel's /proc."""
     (proc / str(pid)).rename(proc / f"ended-{pid}")
     shutil.rmtree(proc / f"ended-{pid}")

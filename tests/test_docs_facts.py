@@ -80,7 +80,7 @@ def text_of(page: str) -> str:
 
 
 def wrong_options(text: str) -> Iterator[str]:
-    """Yield each option of a zmon command in the code of a page that this command has not, and each unknown one."""
+    """Yield the options in the code of a page that do not exist: of no command, or not of the command before them."""
     every = set().union(*COMMANDS.values())
     for code in CODE.findall(text):
         if re.fullmatch(r"`--[a-z][^`]*`", code):  # named alone

@@ -107,10 +107,10 @@ def report(measured: MeasuredLinks) -> RenderableType:
     """Return a table of times and bandwidths by message size for each group, then the fitted bandwidth and latency."""
     groups = {group: [timed for timed in measured.timed if timed.group == group] for group in (HOST, NET)}
     ops = list(dict.fromkeys(timed.op for timed in measured.timed))
-    parts: list[RenderableType] = [_table(group, ops, timed) for group, timed in groups.items() if timed]
-    parts += [Text(f"{op}, fitted: {_fitted(link)}") for op, link in links(measured).items()]
+    tables = [_table(group, ops, timed) for group, timed in groups.items() if timed]
+    fits = [Text(f"{op}, fitted: {_fitted(link)}") for op, link in links(measured).items()]
     note = "Size: bytes that each rank hands in. Bus bandwidth is defined as in nccl-tests."
-    return Group(*parts, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
+    return Group(*tables, *fits, Text(f"{measured.backend}, {measured.ranks} ranks. {note}", style="dim"))
 
 
 def _table(group: str, ops: Sequence[str], timed_in_group: Sequence[TimedMessage]) -> Table:

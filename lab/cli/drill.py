@@ -104,16 +104,8 @@ def drill(
         Console().print(report.drill_list(ALL))
         return
     num_selections = sum(map(bool, (names, every, resume and not randoms, soak_seconds, randoms, simulated)))
-    if num_selections != 1:
-        what = "drills are selected in more than one way" if num_selections else "no drill is selected"
-        options = "--all, --resume, --soak, --random or --simulated"
-        raise UsageError(what, "", f"Name drills (zmon drill --list), or use one of {options}")
-    if watch and (soak_seconds or randoms or simulated):
-        raise UsageError(
-            "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
-        )
-    if policy and watch:
-        raise UsageError("--act is for a stack", "zmon watch never acts", "Leave out one")
+    has_own_stage = bool(soak_seconds or randoms or simulated)
+    _check_usage(num_selections, watch=watch, has_own_stage=has_own_stage, acts=policy is not None)
     seed = int(time.time()) if seed is None else seed
     if simulated is not None:
         sys.exit(play_simulated(seed, first, simulated, as_json, policy))
@@ -143,6 +135,20 @@ def drill(
         stderr.print(f"{len(unplayed)} not played: {reasons}", highlight=False, markup=False, soft_wrap=True)
     succeeded = _succeeded(session.rows, by_name=len(session.head.drills) < len(drills))
     sys.exit(0 if succeeded and not shortfalls(session.rows) else 1)
+
+
+def _check_usage(num_selections: int, *, watch: bool, has_own_stage: bool, acts: bool) -> None:
+    """Raise UsageError unless the drills are selected in one way, and the options fit together."""
+    if num_selections != 1:
+        what = "drills are selected in more than one way" if num_selections else "no drill is selected"
+        options = "--all, --resume, --soak, --random or --simulated"
+        raise UsageError(what, "", f"Name drills (zmon drill --list), or use one of {options}")
+    if watch and has_own_stage:
+        raise UsageError(
+            "--watch plays drills by name", "--soak, --random and --simulated have stages of their own", "Leave out one"
+        )
+    if watch and acts:
+        raise UsageError("--act is for a stack", "zmon watch never acts", "Leave out one")
 
 
 def _play(

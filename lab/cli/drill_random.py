@@ -1,4 +1,4 @@
-"""`zmon drill --random` and `--simulated`: random compositions of real jobs, or against the detectors alone."""
+"""`zmon drill --random` and `--simulated`: play random compositions of faults, in real jobs or in the simulator."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from rich.console import Console
 from lab.drills import history, random_session, random_verdict, report, tally
 from lab.drills.result import NEVER
 from lab.drills.score import DrillRow
-from lab.simulator.session import as_it_should_be, line, outcome, play_many
+from lab.simulator.session import is_as_expected, line, outcome, play_many
 from lab.simulator.verdict import Play
 from zmon.hub.acts import read_policy
 from zmon.schema.names import SCHEMA
 
 
-def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: Path | None) -> int:
-    """Play compositions in the simulator, and print their tables. Return the exit code."""
+def play_simulated(seed: int, first: int, num_plays: int, as_json: bool, act_file: Path | None) -> int:
+    """Play `num_plays` compositions from number `first` on in the simulator, and print tables. Return the exit code."""
     policy = read_policy(act_file) if act_file else None
     stderr = Console(stderr=True)
-    stderr.print(f"seed {seed}, compositions {first} to {first + number - 1}", highlight=False)
+    stderr.print(f"seed {seed}, compositions {first} to {first + num_plays - 1}", highlight=False)
 
     def show(play: Play) -> None:
-        if not as_it_should_be(play):
+        if not is_as_expected(play):
             stderr.print(line(play), highlight=False, markup=False, soft_wrap=True)
 
-    plays = play_many(seed, first, number, show, policy)
+    plays = play_many(seed, first, num_plays, show, policy)
     outcomes = [outcome(play) for play in plays]
     if as_json:
         click.echo(msgspec.json.encode({"schema": SCHEMA, "seed": seed, "plays": plays}).decode())
@@ -41,19 +41,17 @@ def play_simulated(seed: int, first: int, number: int, as_json: bool, act_file: 
     return _exit_code(outcomes)
 
 
-def play_randomly(
-    seed: int, number: int, resume: bool, data_dir: Path, as_json: bool, policy: Path | None = None
-) -> int:
-    """Play compositions of real jobs, or go on with the last session of them. Return the exit code.
+def play_randomly(seed: int, num_plays: int, resume: bool, data_dir: Path, as_json: bool, policy: Path | None) -> int:
+    """Play the first `num_plays` compositions of real jobs, and print tables. Return the exit code.
 
-    The truth about each fault is in a file beside the results.
+    `resume`: continue the last session of this kind. The truth about each fault is in a file beside the results.
     """
     stderr = Console(stderr=True)
     if resume:
         session = history.newest(data_dir, "random")
     else:
         act_file = str(policy) if policy else None
-        head = history.Head(seed=seed, repeats=number, drills=(), act_file=act_file)
+        head = history.Head(seed=seed, repeats=num_plays, drills=(), act_file=act_file)
         session = history.begin(data_dir, head, "random")
     seed = session.head.seed
     truth = session.path.with_suffix(".truth")
@@ -67,7 +65,7 @@ def play_randomly(
     directory = Path(tempfile.mkdtemp(prefix="zmon-drill-"))
     try:
         done = {row.repeat for row in session.rows}
-        random_session.play_random(seed, number, done, directory, truth, record, session.head.policy)
+        random_session.play_random(seed, num_plays, done, directory, truth, record, session.head.policy)
     finally:
         shutil.rmtree(directory, ignore_errors=True)
     outcomes = [random_verdict.outcome(row) for row in session.rows]

@@ -24,7 +24,7 @@ CAN_SWALLOW: tuple[JobKind, ...] = ("ddp", "plain")  # jobs that can catch an ex
 PAUSE_SECONDS = (2.0, 18.0)  # shortest and longest: below the earliest page of a stall that silence proves
 PAUSED = ("compute_hang", "input_stall", "lease_overrun")  # true causes of a warning while a pause lasts
 
-ELEMENTS = (
+ELEMENTS = (  # the first fault of a composition is one of these
     Drill("raise", "one rank raises", ordered("raise"), EXITED, "stall", proof="state"),
     Drill("raise-storage", "one rank's storage client loses its connection", ordered("raise_storage"), EXITED, "stall",
           proof="state"),

@@ -29,7 +29,7 @@ class Scene:
     host: str  # host of the struck rank
     pid: int  # of the struck rank, on its host
     random: Random
-    obey_seconds: float | None = None  # time for a rank to obey an order; None: as long as a job that moves needs
+    obey_seconds: float | None = None  # time for a rank to obey an order; None: that of a job that trains
 
 
 @dataclass(frozen=True)

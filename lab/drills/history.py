@@ -49,7 +49,10 @@ class Session:
 
 
 def begin(data_dir: Path, head: Head, kind: str = "drills") -> Session:
-    """Begin a session of kind `drills`, `soak` or `random`. Raises UsageError if its file cannot be written."""
+    """Begin a session of kind `drills`, `soak`, `watch` or `random`.
+
+    Raises UsageError if its file cannot be written.
+    """
     path = data_dir / "drills" / f"{kind}-{datetime.now(UTC):%Y%m%dT%H%M%S}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -55,6 +55,13 @@ FAILURES = (
 _numbers = itertools.count(1)
 
 
+class _Report(NamedTuple):
+    """The first report about the fault, and its time in unix seconds."""
+
+    content: Finding | ReceivedPage
+    time: float
+
+
 def play(drill: Drill, stage: Stage | None, draw: Draw) -> DrillRow:
     """Play a drill and return its row.
 
@@ -235,13 +242,6 @@ def _await_resolved(scene: Scene) -> float | None:
         return scene.stage.is_healthy("hub") and not any(map(counts, findings))
 
     return time.monotonic() - begin if wait_until(is_resolved, TARGETS.resolve_seconds + EXTRA_SECONDS) else None
-
-
-class _Report(NamedTuple):
-    """The first report about the fault, and its time in unix seconds."""
-
-    content: Finding | ReceivedPage
-    time: float
 
 
 def _await_finding(drill: Drill, scene: Scene, injection: Injection, until: float) -> _Report | None:

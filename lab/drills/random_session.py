@@ -22,26 +22,27 @@ END_SECONDS = 10.0  # time for findings about the end of the last job
 
 def play_random(
     seed: int,
-    number: int,
+    num_plays: int,
     done: Collection[int],
     folder: Path,
     truth: Path,
     on_row: Callable[[DrillRow], None],
     policy: Path | None = None,
 ) -> None:
-    """Play the first `number` compositions of a seed that are not done yet. Raises PartFailed if no stage starts.
+    """Play those of the first `num_plays` compositions of a seed that are not done yet.
 
-    A row is passed on after the next play. By then it has what zmon published about the end of its job.
+    A row is passed on after the next play. By then it has what zmon published about the end of its job. Raises
+    PartFailed if the stage does not start.
     """
     check_installed()
-    numbers = [composition for composition in range(number) if composition not in done]
+    numbers = [number for number in range(num_plays) if number not in done]
     if not numbers:
         return
     with ExitStack() as stack:
         stage: Stage = stack.enter_context(open_stage("host", folder, policy))
         previous: DrillRow | None = None
-        for composition in numbers:
-            row = _play_one(compose_drill(seed, composition, truth), stage, truth)
+        for number in numbers:
+            row = _play_one(compose_drill(seed, number, truth), stage, truth)
             if previous is not None:  # the findings about the end of its job came meanwhile
                 on_row(_with_end(previous, stage))
             previous = row

@@ -1,4 +1,7 @@
-"""The truth about each fault, which is recorded before zmon is asked about it."""
+"""The truth about each fault: what struck whom, when, and what zmon may report about it.
+
+A fault of a random composition writes its truth to a file before zmon is asked about it.
+"""
 
 from __future__ import annotations
 

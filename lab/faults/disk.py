@@ -17,7 +17,7 @@ from lab.faults import cgroups
 from lab.jobs.orders import median_seconds
 from zmon.errors import ZmonError
 
-READ_BYTES = 150 * 4096  # read in the time of a usual step: 150 pages, fewer than a step of these jobs misses
+READ_BYTES = 150 * 4096  # the rank may read 150 pages in the time of a usual step: fewer than its steps need
 _FORGET_SECONDS = 0.02  # between two drops of the pages
 
 

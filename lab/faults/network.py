@@ -15,7 +15,7 @@ from lab.stage.network import LINK_BYTES_PER_SECOND, Host, why_not
 from zmon.errors import ZmonError
 
 SLOWER = 0.1  # factor on the bandwidth of the link
-PAIR_SLOWER = 0.05  # factor on the bandwidth between two hosts, which carries only a part of what their links carry
+PAIR_SLOWER = 0.05  # factor on the bandwidth between two hosts; their links carry the traffic of other pairs too
 CLOCK_SECONDS = 30.0  # the clock is wrong by this much
 OFF_SECONDS = 15.0  # the clock stays wrong this long
 TOLERANCE_SECONDS = 5.0  # for the time that the agent reports, because the two clocks are read one after the other

@@ -30,7 +30,7 @@ TRAINED_STEPS = 10  # of a job that is started beside the first one
 CONTENTION_SECONDS = 2.0
 SUSPENDED_SECONDS = 6.0
 DEBUGGED_SECONDS = 12.0
-LEFT_SECONDS = 5.0  # from the signal to a launcher to the first look at the ranks that stay
+LEFT_SECONDS = 5.0  # from the signal to one launcher to the first look at the ranks of the other
 BURNERS_PER_CORE = 2
 BURN = "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nwhile time.monotonic() < end: pass"
 # PTRACE_ATTACH (16), wait with __WALL, PTRACE_DETACH (17) of every thread: ptrace(2).

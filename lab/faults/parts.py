@@ -1,4 +1,4 @@
-"""Kill a part of zmon, for good or so that its supervisor starts it again."""
+"""Kill a part of zmon, for good or so that its supervisor starts it again, and check what a restart has lost."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def kill_prometheus(scene: Scene) -> Injection:
 
 
 def agent_lost_nothing(scene: Scene) -> str | None:
-    """Return a clause about what the agent lost in its restart, or None: it must answer and report all ranks again."""
+    """Return what the agent lost in its restart; None if it answers and reports all ranks."""
     if not wait_until(lambda: scene.stage.is_healthy("agent"), BACK_SECONDS):
         return "the agent did not come back"
     complete = wait_until(lambda: len(scene.stage.ranks(scene.job.spec.job_id)) == scene.job.spec.ranks, BACK_SECONDS)
@@ -84,7 +84,7 @@ def agent_lost_nothing(scene: Scene) -> str | None:
 
 
 def hub_lost_nothing(scene: Scene) -> str | None:
-    """Return a clause about what the hub lost in its restart, or None: it must still have the previous finding."""
+    """Return what the hub lost in its restart; None if it answers and has the previous finding."""
     if not wait_until(lambda: scene.stage.is_healthy("hub"), BACK_SECONDS):
         return "the hub did not come back"
     has_finding = any(
@@ -95,7 +95,7 @@ def hub_lost_nothing(scene: Scene) -> str | None:
 
 
 def prometheus_lost_nothing(scene: Scene) -> str | None:
-    """Return a clause about what Prometheus lost in its restart, or None: it must still have the previous samples."""
+    """Return what Prometheus lost in its restart; None if it answers and has the previous samples."""
     if not wait_until(lambda: scene.stage.is_healthy("prometheus"), BACK_SECONDS):
         return "Prometheus did not come back"
     query = f'zmon_steps_total{{job_id="{scene.job.spec.job_id}"}} offset 30s'

@@ -36,7 +36,7 @@ def stop_rank_in_evaluation(scene: Scene) -> Injection:
 
 
 def cancel(number: int) -> Fault:
-    """Return a fault that sends torchrun a signal, as a person or a scheduler does."""
+    """Return a fault that sends the first launcher of the job a signal, as a person or a scheduler does."""
 
     def inject(scene: Scene) -> Injection:
         scene.job.signal(number)

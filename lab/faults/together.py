@@ -11,10 +11,9 @@ from lab.jobs.orders import set_orders
 from zmon.errors import ZmonError
 
 GAP_SECONDS = 1.5  # between two faults, at most
-# Time for a rank to obey an order of the second fault, in addition to three steps. The first fault may have stopped the
-# job; after something harmless, such as a pause, the job goes on.
-OBEY_SECONDS = 2.0
-PAUSED_SECONDS = 30.0
+# Time for a rank to obey an order of the second fault, in addition to three steps.
+OBEY_SECONDS = 2.0  # after a first fault, which may have stopped the job for good
+PAUSED_SECONDS = 30.0  # after something harmless, such as a pause, because the job goes on
 
 
 def then(first: Fault, second: Fault, *, is_first_harmless: bool = False) -> Fault:

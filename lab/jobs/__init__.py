@@ -17,8 +17,8 @@ FOLDER = "DRILL_FOLDER"  # environment variable with the directory of the job; i
 EDGE = "ZMON_EDGE"  # environment variable that chooses the edge of the probe
 
 
-def command(spec: JobSpec, *launcher: str, watch: Sequence[str] = ()) -> list[str]:
-    """Return the command that starts a job; `launcher` has torchrun's options of the rendezvous.
+def command(spec: JobSpec, *rendezvous: str, watch: Sequence[str] = ()) -> list[str]:
+    """Return the command that starts a job; `rendezvous` has torchrun's options for the rendezvous.
 
     `watch` has the options of `zmon watch`, which then starts the job. Without them, `zmon run` starts a job that does
     not import zmon.
@@ -31,7 +31,7 @@ def command(spec: JobSpec, *launcher: str, watch: Sequence[str] = ()) -> list[st
         prefix = [sys.executable, "-m", "zmon", "run", "--"]
     if spec.launcher != "torchrun":
         return [*prefix, sys.executable, str(JOBS_DIR / "without_torchrun.py"), spec.launcher, str(spec.ranks), script]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *launcher]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", f"--max-restarts={spec.max_restarts}", *rendezvous]
     return [*prefix, *torchrun, script]
 
 

@@ -31,12 +31,12 @@ SETTINGS = (
 # Bytes per embedding dimension that one of four ranks sends to each other rank in a step:
 # 2 × 32 samples × 6.5 tables × 4 bytes.
 BYTES_PER_DIM = 1664
-# With the settings of `train`: of the ids in a bag, of its length, and of a gradient or a pooled vector.
+# The bytes of an id, of the length of a bag, and of a gradient or pooled vector, with the settings of `train`.
 ID_BYTES, LENGTH_BYTES, VECTOR_BYTES = 8, 4, 32
 
 
 class Collectives:
-    """Stands for `torch.distributed` in the dense part: may leave out an `all_reduce`, or change its size."""
+    """Replaces `torch.distributed` in the dense part. It may leave out an `all_reduce`, or double its size."""
 
     def __init__(self, saboteur: Any) -> None:
         self._saboteur = saboteur

@@ -51,7 +51,7 @@ def main() -> None:
     model = DistributedDataParallel(nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 1)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
     ranks = dist.get_world_size()
-    chunk = max(1, saboteur.exchange_bytes // 4)
+    chunk = max(1, saboteur.exchange_bytes // 4)  # numbers of four bytes
     saboteur.begin_step()
     for batch in DataLoader(_Samples(saboteur), batch_size=None):
         if saboteur.order("batch"):

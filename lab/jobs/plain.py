@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 WIDTH = 64
 CHUNK = 256  # minimum count of numbers that a rank sends to each other rank
+FLOAT_BYTES = 4
 
 
 class _Samples(Dataset):  # type: ignore[misc]
@@ -31,11 +32,12 @@ class _Samples(Dataset):  # type: ignore[misc]
         return torch.randn(8, WIDTH)
 
 
-def shuffle(chunk: int, hot: int | None) -> float:
+def shuffle(exchange_bytes: int, hot: int | None) -> float:
     """Send every rank its chunk; return the amount that this rank received, as a multiple of the usual amount.
 
     A hot rank gets three times the mean of all ranks.
     """
+    chunk = max(CHUNK, exchange_bytes // FLOAT_BYTES)
     rank = dist.get_rank()
     ranks = dist.get_world_size()
     factor = 1 if hot is None else hot_factor(ranks)
@@ -52,7 +54,7 @@ def train_step(model: Any, optimizer: Any, batch: Tensor, saboteur: Any) -> None
     with saboteur.compute():
         loss = model(batch).square().mean()
     loss.backward()
-    received = shuffle(max(CHUNK, saboteur.exchange_bytes // 4), saboteur.hot())
+    received = shuffle(saboteur.exchange_bytes, saboteur.hot())
     saboteur.serve(received)
     gradients = torch.cat([parameter.grad.flatten() for parameter in model.parameters()])
     if not saboteur.skips():
@@ -87,7 +89,7 @@ def main() -> None:
         if saboteur.swallows():
             loss = model(batch).square().mean()
             loss.backward()
-            shuffle(max(CHUNK, saboteur.exchange_bytes // 4), None)
+            shuffle(saboteur.exchange_bytes, None)
             saboteur.begin_step()
             continue
         train_step(model, optimizer, batch, saboteur)

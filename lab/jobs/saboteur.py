@@ -249,7 +249,7 @@ class SlowFile:
 
 
 def hot_factor(ranks: int) -> float:
-    """Return the factor on what one rank receives at which it receives three times the mean of all ranks."""
+    """Return the factor on what one of more than three ranks receives, so that it receives three times the mean."""
     return 3 * (ranks - 1) / (ranks - 3)
 
 

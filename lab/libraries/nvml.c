@@ -1,18 +1,19 @@
 /* libnvidia-ml.so.1 for a host without GPUs: the functions that zmon calls, with answers from a script.
  *
- * The script is the file $ZMON_NVML_SCRIPT, checked for changes in every call. Its lines are `who what answer`:
+ * The script is the file $ZMON_NVML_SCRIPT, checked for changes in every call. Its lines are `who what answer`.
+ * `who` is `driver`, the number of a GPU, or GPU:INSTANCE. Examples:
  *     driver error 9                     every call fails with this code; afterwards nvmlInit must be called again
- *     driver cards 2
+ *     driver cards 2                     the number of GPUs
  *     driver xids 0:79,1:48              each is delivered once; append new ones
  *     driver nvmlEventSetWait_v2 !15     this function fails with this code
  *     0 lost 1                           every call for this GPU fails with "GPU is lost"
  *     0 nvmlDeviceGetPowerUsage 300000   the answer of this function; !3: it fails with this code
  *     0 nvmlDeviceGetClockInfo.1 1980    the answer for one argument
  *     0 field.82 45                      a field value; 82@4294967295: with a scope other than 0; `type.82 1`: its type
- *     0 pids 7,8
- *     0 gpm.5 40                         a metric of GPM, in percent between any two samples; a card without one has no GPM
+ *     0 pids 7,8                         the processes that use this GPU
+ *     0 gpm.5 40                         a metric of GPM, in percent between any two samples; without gpm.5: no GPM
  *     0:1 nvmlDeviceGetUUID MIG-1        MIG instance 1 of GPU 0 exists if it has a UUID
- * All other answers have their defaults. Built with -DOLD, the library lacks the functions that drivers before R510 lack.
+ * All other answers have their defaults. Built with -DOLD, the library lacks what drivers before R510 lack.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,7 +109,7 @@ static Device *device(int card, int instance) {
 
 static int card_of(const Device *it) { return atoi(it->name); }
 
-/* Functions of a device: the answer of NUMBER is one number, NUMBER_OF has an argument too, the answer of TEXT is text. */
+/* Functions of a device. NUMBER answers with a number, NUMBER_OF has an argument too, and TEXT answers with text. */
 #define NUMBER(function, type, usual) \
     int function(Device *it, type *answer) { \
         int error = begin(it->name, #function); \

@@ -69,7 +69,10 @@ def record(name: str, stage: RecordedHosts) -> Recording:
 def history(
     prometheus: str, job_id: str, start: float, end: float, instances: Mapping[str, str]
 ) -> tuple[PastSeries, ...]:
-    """Return all series of this time in unix seconds, of no other job. `instances`: host, or `hub`, by address."""
+    """Return all series between two unix times, without those of other jobs.
+
+    `instances`: the name of a host, or `hub`, by the address that Prometheus scrapes.
+    """
     series = []
     for row in client.query(prometheus, f"{_SELECTOR}[{end - start:.0f}s] @ {end:.3f}"):
         labels = row["metric"]
@@ -81,7 +84,7 @@ def history(
 
 
 def with_paths(recording: Recording, names: Mapping[str, str]) -> Recording:
-    """Return the recording with these beginnings of paths replaced in all texts: it must not name the machine."""
+    """Return the recording with each path in `names` replaced by its name, so that nothing identifies the machine."""
 
     def replace_paths(value: Any) -> Any:
         if isinstance(value, str):

@@ -16,9 +16,10 @@ _GRID_SECONDS = 0.25  # between two starts, or two ends, that are tried
 
 
 def loop(hosts: Sequence[HostRecording], recording_seconds: float) -> tuple[float, float]:
-    """Return start and end in seconds of the part that ends last, and is the longest of those that end then.
+    """Return start and end, in seconds, of a part in which all ranks end the same number of steps.
 
-    Raises ZmonError if there is none.
+    Of all such parts it is the one that ends last; of those that end then, the longest. Raises ZmonError if there is
+    none.
     """
     num_lengths = int((LONGEST_SECONDS - SHORTEST_SECONDS) / _GRID_SECONDS)
     num_ends = int(_END_SECONDS / _GRID_SECONDS)

@@ -48,7 +48,9 @@ class Recorder:
         self._stopped.set()
         for thread in self._threads:
             thread.join()
-        return tuple(HostRecording(host, answered(self._reports[host]), self._evidence[host]) for host in self._agents)
+        return tuple(
+            HostRecording(host, without_gaps(self._reports[host]), self._evidence[host]) for host in self._agents
+        )
 
     def _record(self, host: str) -> None:
         due = time.monotonic()
@@ -84,7 +86,7 @@ class Recorder:
                 self._evidence[host].append(RecordedEvidence(seconds, evidence))
 
 
-def answered(reports: Sequence[RecordedReport]) -> list[RecordedReport]:
+def without_gaps(reports: Sequence[RecordedReport]) -> list[RecordedReport]:
     """Return the reports without empty ones before the last answer: a busy machine causes them, and not a lost host."""
     last = max((index for index, report in enumerate(reports) if report.report is not None), default=-1)
     return [report for index, report in enumerate(reports) if report.report is not None or index > last]

@@ -158,10 +158,10 @@ def compose(seed: int, number: int) -> Composition:
     """Draw the composition with this number; successive numbers go through all kinds of faults."""
     draw = Random(f"{seed} {number}")
     what = KINDS[number % len(KINDS)]
-    # A generator of its own, so that compositions which tests name stay as they are.
-    more = Random(f"{seed} {number} later")
-    import_seconds = more.choice((0.0, 5.0, 60.0))
-    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=more.random() < 0.8)
+    # A second generator: these draws were added later, and the compositions that tests name must stay the same.
+    second_draw = Random(f"{seed} {number} later")
+    import_seconds = second_draw.choice((0.0, 5.0, 60.0))
+    shape = replace(_shape(draw, what), import_seconds=import_seconds, senders_known=second_draw.random() < 0.8)
     if what in ONE_RANK and Random(f"{seed} {number} one rank").random() < 0.1:
         shape = replace(shape, ranks=1, hosts=1)  # a script without a process group
     strikes = [_strike(draw, shape, what)]

@@ -14,7 +14,7 @@ WINDOW_SECONDS, RECENT_SECONDS = 60.0, 4.0  # as zmon/hub/agent_link.py compares
 ACKED_BYTES_PER_SECOND = 1e6
 BUSY_RATIO = 0.01  # share of the time in which a connection has bytes under way
 RETRANSMITS_PER_SECOND = 2.0  # the kernel doubles the interval; in the first seconds it is short
-ASKED_SECONDS = 1.5  # an agent asks other hosts for an answer once a rank has been in a step for this long
+ASK_SECONDS = 1.5  # an agent asks other hosts for an answer once a rank has been in a step for this long
 QUEUE_BYTES = 65_536
 _IDLE = HostLoad({}, 64 << 30, 128 << 30, 0, pressure_seconds={"cpu": 0.0})  # no process ever waits for a core
 
@@ -52,7 +52,7 @@ def _tcp(world: World, host: int, job: str, time: float) -> TcpSample:
         for other in range(world.shape.hosts)
         if other != host
     }
-    is_late = any(time - rank.at(time).step_since > ASKED_SECONDS for rank in ranks)
+    is_late = any(time - rank.at(time).step_since > ASK_SECONDS for rank in ranks)
     return TcpSample(total, peers, (address(host),), (DEVICE,), answers=answers if is_late else None)
 
 

@@ -44,13 +44,13 @@ def interleavings(ops: Sequence[str]) -> Iterator[Interleaving]:
     for orders in product(permutations(range(RANKS)), repeat=COLLECTIVES):
         for damage, rank, struck in product(DAMAGES, range(RANKS), range(COLLECTIVES + 1)):
             for within in (False, True):
-                if _possible(orders, damage, rank, struck, within):
+                if _is_possible(orders, damage, rank, struck, within):
                     positions = _positions(orders, damage, rank, struck, within, ops)
                     if positions is not None:
                         yield Interleaving(orders, damage, rank, struck, within, positions)
 
 
-def _possible(orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck: int, within: bool) -> bool:
+def _is_possible(orders: Sequence[Sequence[int]], damage: Damage, rank: int, struck: int, within: bool) -> bool:
     if damage in ("skip", "size"):
         return not within and struck < COLLECTIVES
     if damage in ("raise", "block"):

@@ -38,7 +38,7 @@ class Launchers:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._ending: set[tuple[int, int]] = set()  # the launches and hosts whose ranks a launcher ends
+        self._ending: set[tuple[int, int]] = set()  # by launch and host: a launcher ends the ranks there
         self._cancelled = False
         self.ends: dict[tuple[int, int], LauncherEnd] = {}  # by launch and host
         self.relaunched: dict[int, float] = {}  # launch → when the launchers started its processes again

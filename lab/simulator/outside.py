@@ -70,7 +70,7 @@ def _pause_host(world: World, strike: Strike) -> None:
     host = world.ranks[strike.rank].host
     stopped = [rank for rank in world.ranks if rank.host == host and rank.ended is None]
     for rank in stopped:
-        rank.stop(world.time, None)
+        rank.stop(world.time)
     network.cut[host] = network.lost[host] = world.time
 
     def resume() -> None:
@@ -85,7 +85,7 @@ def _pause_host(world: World, strike: Strike) -> None:
 def _stop(world: World, rank: SimulatedRank, seconds: float | None) -> None:
     """Stop a process that runs; it goes on after so many seconds, or never if that is None."""
     if rank.ended is None and rank.stopped_since(world.time) is None:
-        rank.stop(world.time, None)
+        rank.stop(world.time)
         if seconds is not None:
             world.schedule(seconds, lambda: world.processes.resume(rank))
 

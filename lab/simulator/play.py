@@ -21,14 +21,12 @@ from zmon.hub.acts import Policy
 from zmon.schema.names import STALL
 
 STRIKE_SECONDS = 240.0  # a fault must strike within this time
-# The time for findings …
-AFTER_SECONDS = 26.0  # … after the last fault; then a fault that heals gets the time until it has healed
-SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # … about slow ranks: what takes longer
-JITTER_SECONDS = 400.0  # … about `jitter`: its warning comes once 20 s of training are lost
+AFTER_SECONDS = 26.0  # time for findings after the last fault; a fault that heals gets the time until then in addition
+SLOW_SECONDS, SLOW_STEPS = 40.0, 40  # time for findings about slow ranks: the longer of the two
+JITTER_SECONDS = 400.0  # time for the warning about `jitter`, which comes once 20 s of training are lost
 JITTER_LOOK_SECONDS = 10.0  # between two looks for this warning
-PAGE_SECONDS = 330.0  # … about a stall that only silence shows, which pages within five minutes
-INIT_SECONDS = 2200.0  # … after the longest lease, with the time to page
-# Restarts and progress
+PAGE_SECONDS = 330.0  # time for the page about a stall that only silence shows: zmon pages within five minutes
+INIT_SECONDS = 2200.0  # further time if no stall has paged: the longest lease and the time to page
 ENDED_BY_RESTART = ("raise", "raise_wrapped", "raise_all", "kill", "abort", "exit_code")
 RESTART_SECONDS = 25.0  # a page is no false alarm if the launcher takes longer to start the job again
 FINAL = ("cancel", "finish")  # after these strikes no rank needs to move

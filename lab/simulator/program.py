@@ -14,7 +14,7 @@ from zlib import crc32  # chooses the slow rank of each step, without a period
 
 from lab.simulator.composition import EVERYBODY, Shape, Strike
 from lab.simulator.instructions import BYTES, Call, EndStep, Enter, Instruction, Meet, Spend, Sync, Turn
-from lab.simulator.strikes import struck
+from lab.simulator.strikes import instructions_of
 
 DATA_SHARE, FORWARD_SHARE, BACKWARD_SHARE, OPTIMIZER_SHARE = 0.15, 0.35, 0.3, 0.1
 OP_SHARE = 0.02  # computation after each collective
@@ -140,7 +140,7 @@ class RankScript:
             if (strike.step, strike.place) != (step, place) or strike.what in IN_STEP or not self._strikes_rank(strike):
                 continue
             if place != "collective" or strike.op % num_ops == number:
-                yield from struck(strike, self.shape)
+                yield from instructions_of(strike, self.shape)
 
     def _strikes_rank(self, strike: Strike) -> bool:
         """Return True if a fault strikes this rank, alone or with all others."""

@@ -197,9 +197,9 @@ class SimulatedRank:
         self.numbers[f"bytes_sent_{op}"] += num_bytes
         self.numbers[f"bytes_received_{op}"] += num_bytes
 
-    def stop(self, time: float, seconds: float | None) -> None:
-        """Stop the process, for ever if `seconds` is None."""
-        self.stops.append(Span(time, inf if seconds is None else time + seconds))
+    def stop(self, time: float) -> None:
+        """Stop the process until it is resumed."""
+        self.stops.append(Span(time, inf))
 
 
 def _begin_at(spans: list[Span], time: float) -> float | None:

@@ -16,15 +16,18 @@ from zmon.hub.acts import Policy
 def play_many(
     seed: int,
     first: int,
-    number: int,
+    num_plays: int,
     on_play: Callable[[Play], None] = lambda play: None,
     policy: Policy | None = None,
 ) -> list[Play]:
-    """Play `number` compositions of a seed from `first` on, with acts by the policy. `on_play` receives every play."""
+    """Play `num_plays` compositions of a seed, from number `first` on, with acts by the policy.
+
+    `on_play` receives every play.
+    """
     plays: list[Play] = []
     with _quiet_log():
-        for composition in range(first, first + number):
-            plays.append(play(compose(seed, composition), policy))
+        for number in range(first, first + num_plays):
+            plays.append(play(compose(seed, number), policy))
             on_play(plays[-1])
     return plays
 
@@ -42,8 +45,8 @@ def line(play: Play) -> str:
     return f"{play.seed}:{play.number} {play.result}: {deviations}; true: {culprits}; {play.composition}"
 
 
-def as_it_should_be(play: Play) -> bool:
-    """Return True for a play without any deviation."""
+def is_as_expected(play: Play) -> bool:
+    """Return True if the result of a play is as expected, or if it was not played."""
     return play.result in AS_EXPECTED or play.skipped is not None
 
 

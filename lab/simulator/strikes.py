@@ -21,8 +21,8 @@ STORE_TIMEOUT = "The client socket has timed out after 60000ms while trying to c
 _PHASES = {"collective": "backward", "between": "other", "loader_start": "data", "init": "other"}
 
 
-def struck(strike: Strike, shape: Shape) -> Iterator[Instruction]:
-    """Yield the instructions of the struck rank."""
+def instructions_of(strike: Strike, shape: Shape) -> Iterator[Instruction]:
+    """Yield the instructions by which a fault strikes a rank."""
     if strike.what in OUTSIDE:
         yield Call(strike, after=strike.amount / 8 * shape.step_seconds)
         return

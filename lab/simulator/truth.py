@@ -32,7 +32,7 @@ CAUSES: dict[What, tuple[str, ...]] = {  # all other faults have none
     "exit_zero": ("uneven_end",),
     "no_rendezvous": ("rendezvous_failed",),
     "stop": ("rank_frozen",),
-    # If the watchdog ends the others before the leases end, the launcher ends the rank that hung.
+    # If NCCL's watchdog ends the other ranks first, the launcher ends the rank that hung: `rank_exited` is true then.
     "block": ("compute_hang", "input_stall", "lease_overrun", "rank_exited"),
     "disk": ("rank_frozen", "lease_overrun", "input_stall", "compute_hang", "rank_exited"),
     "skip": ("collective_mismatch", "sequence_lag", "uneven_end", "compute_hang"),
@@ -57,7 +57,7 @@ EVIDENCE: dict[What, Evidence] = {  # all other faults have none
 NO_CULPRIT: tuple[What, ...] = (  # a finding must name no rank
     "reset", "link_cut", "pair_cut", "jitter", "launcher_kill", "launcher_dies", "cancel", "finish", *PARTS,
 )  # fmt: skip
-# Only the lease shows these: data that waits, or an agent that is silent, proves no stall before.
+# Only the end of a lease shows these. Before it, neither data that waits nor an agent that is silent proves a stall.
 SHOWN_BY_LEASES: tuple[What, ...] = (
     "block", "block_all", "pause", "pause_all", "skip", "swallow", "pair_cut", "host_lost",
 )  # fmt: skip

@@ -28,8 +28,8 @@ STEPS_SECONDS = 0.9  # the hub asks for step records at most this often
 CLOCK_SECONDS = 30.0  # clocks of hosts differ from the hub's by at most this much
 JUMP_SECONDS = 60.0  # a clock that is set moves by at most this much
 AHEAD_SECONDS = 1.5  # flight records are gathered this long before the leases end
-# To save time, the hub passes less often later than this after a fault. In a job that stands still, the time between
-# two passes then is SPARSE_RATIO of the time since the fault.
+# Later than this after a fault, the hub passes less often, to save time. In a job that stands still, the time between
+# two passes is then SPARSE_RATIO of the time since the fault.
 AFTER_FAULT_SECONDS = 12.0
 SPARSE_RATIO = 0.05
 UNEVEN_DETECTORS = ("straggler", "imbalance")

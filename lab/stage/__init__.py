@@ -1,7 +1,8 @@
-"""Define the interface of a stage to a drill: real jobs to strike, and everything that zmon reports to its users.
+"""Define the interface of a stage to a drill: it starts real jobs, and returns what zmon reports to its users.
 
-A stage is a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it. It has one host, or four
-hosts in network namespaces; a drill does not depend on which. A call may block for seconds, but not forever.
+The stages `host` and `hosts` are a running stack (agents, hub, Prometheus, Alertmanager) with a webhook behind it, on
+one host or on four hosts in network namespaces. The stage `watch` has only `zmon watch` for each job. Most drills do
+not depend on the stage. A call may block for seconds, but not forever.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class JobSpec:
     launcher: LauncherName = "torchrun"
     launchers: int = 1  # torchrun processes on one host, with elastic rendezvous: the job may go on with fewer of them
     seed: int = 1
-    handles_term: bool = False  # a handler in Python, which a rank in a collective cannot run: only SIGKILL ends it
+    # The job handles SIGTERM in Python. A rank in a collective cannot run the handler: only SIGKILL ends it.
+    handles_term: bool = False
     slow_start: float = 1.0  # factor on the duration of the first step
     exchange_rate: float = 0.0  # bytes per second of step time that a rank sends to each other rank; 0: the minimum
     row_memory: int = 0  # bytes that a rank of the bundled trainer has for rows, with more on a disk; 0: for all rows
@@ -76,7 +78,7 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class Stage(Protocol):
-    """A running stack on which drills are played. `close` ends everything that it started."""
+    """The running zmon under which drills are played. `close` ends everything that the stage started."""
 
     @property
     def name(self) -> str:
@@ -107,7 +109,7 @@ class Stage(Protocol):
         """Return every intent of the hub, newest first; None if it has no policy or does not answer."""
 
     def forget_acts(self) -> None:
-        """Forget the acts so far, whose number limits further ones: an agent permits four acts within an hour."""
+        """Forget the acts so far, because zmon limits their number: an agent permits four acts within an hour."""
 
     def job(self, job_id: str) -> JobView | None:
         """Return the hub's view of one job, or None if the hub does not know it or does not answer."""

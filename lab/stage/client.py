@@ -33,8 +33,8 @@ def _answer(
     socket, url = (daemon, "http://localhost") if isinstance(daemon, Path) else (None, daemon)
 
     async def send_in_session() -> T:
-        async with session(http, socket=socket) as asking:
-            return await send(asking, url)
+        async with session(http, socket=socket) as http_session:
+            return await send(http_session, url)
 
     try:
         return asyncio.run(send_in_session())
@@ -44,15 +44,15 @@ def _answer(
 
 def ask(daemon: Daemon, endpoint: Endpoint[Request, T], request: Request, seconds: float = TIMEOUT_SECONDS) -> T | None:
     """Return the answer of a daemon, or None if it does not answer or the answer does not have the expected form."""
-    return _answer(daemon, lambda asking, url: client.ask(asking, url, endpoint, request, seconds))
+    return _answer(daemon, lambda http_session, url: client.ask(http_session, url, endpoint, request, seconds))
 
 
 def is_healthy(url: str, login: tuple[str, str] | None = None) -> bool:
     """Return True if a GET of this URL is answered with status 200. `login`: user and password."""
 
-    async def is_ok(asking: aiohttp.ClientSession, url: str) -> bool:
+    async def is_ok(http_session: aiohttp.ClientSession, url: str) -> bool:
         with client.unreachable(url, TIMEOUT_SECONDS):
-            async with asking.get(url, timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as response:
+            async with http_session.get(url, timeout=aiohttp.ClientTimeout(TIMEOUT_SECONDS)) as response:
                 return response.status == 200
 
     return bool(_answer(url, is_ok, HttpConfig(basic_auth=BasicAuth(*login)) if login else None))
@@ -85,5 +85,7 @@ def ranks(agents: Iterable[Daemon], job_id: str) -> dict[int, RankState]:
 def query(prometheus: str, promql: str) -> list[dict[str, Any]]:
     """Return the result vector of a PromQL query; empty if Prometheus does not answer."""
     url = f"{prometheus}/api/v1/query"
-    answer = _answer(url, lambda asking, url: client.get(asking, url, dict[str, Any], TIMEOUT_SECONDS, query=promql))
+    answer = _answer(
+        url, lambda http_session, url: client.get(http_session, url, dict[str, Any], TIMEOUT_SECONDS, query=promql)
+    )
     return list(answer["data"]["result"]) if answer else []

@@ -1,10 +1,10 @@
 """Make several hosts on one machine: each has a network namespace, a link to a common switch, and a management link.
 
 Ranks communicate over `eth0`, with addresses in 10.77.0.0/24, through a bridge that has its own namespace. Only ranks
-use this network. The hub asks the agents over `mgmt0`, a pair of addresses from 198.18.0.0/15 (RFC 2544) whose other
-end is in the namespace of this process. To cut a link, the switch's end is taken down, so that the host loses its
-carrier as with a pulled cable. A token bucket (tc-tbf(8)) shapes every data link to the same bandwidth, both ways, so
-that a link can be made slower than the others.
+use this network. The hub asks the agents over `mgmt0`. The other end of `mgmt0` is in the namespace of this process,
+and both ends have addresses from 198.18.0.0/15 (RFC 2544). To cut a link, the switch's end is taken down, so that the
+host loses its carrier as with a pulled cable. A token bucket (tc-tbf(8)) shapes every data link to the same bandwidth,
+both ways, so that a link can be made slower than the others.
 
 The namespaces are named after the process that made them. That process removes them. If it was killed, the next process
 that makes hosts removes them. Source: ip-netns(8), veth(4).

@@ -36,7 +36,8 @@ from zmon.stack import find_program, password
 READY_SECONDS = 120.0  # for all parts to be healthy, on a machine with much else to do
 END_SECONDS = 20.0
 APART_SECONDS = STORM_SECONDS / 2  # from an act to the next job, which needs some more seconds until its fault
-COMMAND_WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}  # identify it
+# Words of its command line that identify a part. An agent is identified by its host.
+COMMAND_WORDS = {"hub": "zmon hub", "prometheus": "prometheus.yml", "alertmanager": "alertmanager.yml"}
 HEALTH_PATHS = {"agent": "/healthz", "hub": "/healthz", "prometheus": "/-/ready", "alertmanager": "/-/ready"}
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
@@ -101,7 +102,7 @@ class StackStage:
         return client.intents(self.urls["hub"]) if self.policy else None
 
     def forget_acts(self) -> None:
-        """Let zmon go on as if its acts were old: an agent permits four an hour, a hub no three jobs in a minute."""
+        """Forget the acts so far: an agent permits four in an hour, and a hub acts on at most two jobs in a minute."""
         if intents := self.intents():
             time.sleep(max(0.0, intents[0].time + APART_SECONDS - time.time()))
         data = self.folder / "data"
@@ -109,7 +110,7 @@ class StackStage:
         for ledger in ledgers:
             ledger.unlink()
         for folder in (data, *(ledger.parent for ledger in ledgers)):
-            reset(folder, ALL)  # of a breaker; stops of a rule stay
+            reset(folder, ALL)  # the stop of all acts that a breaker has set; stops of single rules stay
         if ledgers:
             self._restart_agents()
 

@@ -28,7 +28,7 @@ class Supervised(Stack):
 
     has_dashboard = False
 
-    def __init__(self, folder: Path, webhook: str, policy: Path | None = None) -> None:
+    def __init__(self, folder: Path, webhook: str, policy: Path | None) -> None:
         config = StackConfig(folder / "data", folder / "boxes", HOST, webhook, act_file=policy)
         super().__init__(config, lambda line: print(line, flush=True))
 

@@ -24,12 +24,14 @@ def settled_point(
 ) -> Point | Unknown:
     """Return the point of the curve from the runs of one size, or Unknown with the reason.
 
-    `batch` is the global batch size of the command, for ranks that do not report their samples.
+    `batch` is the global batch size of the command, for ranks that do not report their samples. `processors` is the
+    number of processors that the ranks share; None: they compute on devices. `by` and `now` become the recorder and
+    the time of the point.
     """
     blocks = [(run, block) for run in rounds for block in _blocks(run, BLOCKS // len(rounds))]
     if len(blocks) < MIN_BLOCKS:
-        number = sum(len(run.steps) for run in rounds)
-        return Unknown(f"{number} steps are too few: let it run longer with --seconds")
+        num_steps = sum(len(run.steps) for run in rounds)
+        return Unknown(f"{num_steps} steps are too few: let it run longer with --seconds")
     means = [fmean(run.seconds[index] for index in block) for run, block in blocks]
     weights = [len(block) for _, block in blocks]
 
@@ -42,15 +44,16 @@ def settled_point(
             for run, block in blocks
         ]
 
-    counted = all(run.samples and sum(run.samples) for run in rounds)
-    if not counted and batch is None:
+    has_samples = all(run.samples and sum(run.samples) for run in rounds)
+    if not has_samples and batch is None:
         return Unknown(
             f"a step takes {1000 * mean(means):.2f} ms, but the number of samples is unknown: use a DataLoader or "
             "zmon.work() in the trainer, or write {batch} or {batch_per_rank} in the command"
         )
     categories = sorted({category for run in rounds for category in run.causes})
     samples = [
-        fmean(run.samples[index] for index in block) if counted and run.samples else batch or 0 for run, block in blocks
+        fmean(run.samples[index] for index in block) if has_samples and run.samples else batch or 0
+        for run, block in blocks
     ]
     ops = sorted({op for run in rounds for op in run.sent_bytes})
     return Point(
@@ -78,5 +81,5 @@ def _round_means(blocks: Sequence[tuple[Series, list[int]]], means: Sequence[flo
 def _blocks(run: Series, max_blocks: int) -> list[list[int]]:
     """Return the blocks of a run as indices into its columns."""
     late = range(round(WARM_UP * len(run.steps)), len(run.steps))
-    number = min(max_blocks, len(late) // MIN_BLOCK_STEPS)
-    return [trim(run, late[len(late) * n // number : len(late) * (n + 1) // number]) for n in range(number)]
+    count = min(max_blocks, len(late) // MIN_BLOCK_STEPS)
+    return [trim(run, late[len(late) * n // count : len(late) * (n + 1) // count]) for n in range(count)]

@@ -1,4 +1,4 @@
-"""Start jobs that end by a fault or by their owner, under torchrun and without it, and read what zmon says of them."""
+"""Start jobs that end by a fault or by their owner, with and without torchrun, and read zmon's findings about them."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ LATE_SECONDS = 0.5  # the other ranks enter the collective this long after the r
 
 
 class StoppingTensor(torch.Tensor):
-    """A tensor that stops the rank when its size is read, which a hook around a collective does."""
+    """A tensor that stops the rank when its size is read. zmon's hook around a collective reads it."""
 
     @property
     def nbytes(self):

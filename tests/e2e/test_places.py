@@ -1,4 +1,4 @@
-"""Tests of a rank that is stopped at a known place of its step: the finding tells it, with both edges of the probe."""
+"""Tests of a rank that is stopped at a known place of its step: the finding names the place, with both probe edges."""
 
 import sys
 from pathlib import Path

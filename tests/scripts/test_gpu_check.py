@@ -11,6 +11,13 @@ from scripts import gpu_check, gpu_wheels
 from tests.places import REPOSITORY
 
 
+@pytest.mark.parametrize("name", ["gpu_check.py", "gpu_wheels.py", "test_matrix.py"])
+def test_script_that_runs_as_a_file_imports_only_the_standard_library(name):
+    """`make gpu-check` runs the file, so the package `scripts` and the packages of the project need not be there."""
+    code = "import runpy, sys; runpy.run_path(sys.argv[1])"
+    subprocess.run([sys.executable, "-ISc", code, str(REPOSITORY / "scripts" / name)], check=True)
+
+
 def test_python_is_that_of_the_user_then_of_the_project(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "PROJECT", tmp_path)
     assert gpu_check.chosen_python({}) == sys.executable
@@ -74,4 +81,5 @@ def test_wheels_are_those_of_zmon_for_the_machine_with_a_gpu():
 
 def test_wheels_and_environment_are_not_in_the_repository():
     ignored = (REPOSITORY / ".gitignore").read_text().splitlines()
+    assert gpu_check.WHEELS == gpu_wheels.WHEELS
     assert {f"{gpu_wheels.WHEELS.name}/", f"{gpu_check.FOLDER.name}/"} <= set(ignored)

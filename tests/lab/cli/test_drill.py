@@ -90,8 +90,8 @@ def test_command_exits_with_0_if_all_drills_are_as_expected(run, rows):
     assert "rank_exited rank 2 on a" in out
 
 
-SKIPPED = replace(ROW, drill="rank-oom", reported_cause=None, skipped="it takes root")
-NOT_PLAYED = "1 not played: rank-oom: it takes root"
+SKIPPED = replace(ROW, drill="rank-oom", reported_cause=None, skipped="it needs root")
+NOT_PLAYED = "1 not played: rank-oom: it needs root"
 
 
 @pytest.mark.parametrize(
@@ -164,5 +164,5 @@ def test_policy_of_acts_is_that_of_the_session_after_a_resume_too(run, rows, pol
 
 
 def test_play_skips_an_unavailable_drill_without_a_stage():
-    drill = dataclasses.replace(session.select_drills(ALL, ["rank-oom"])[0], unavailable=lambda: "it takes root")
+    drill = dataclasses.replace(session.select_drills(ALL, ["rank-oom"])[0], unavailable=lambda: "it needs root")
     assert play(drill, None, draw_job(drill, 0, 1)).result == "skipped"

@@ -31,7 +31,8 @@ def rows(monkeypatch, tmp_path):
         lambda drill, stage, draw: replace(FAULT, repeat=draw.repeat, job=f"drill-{draw.repeat}"),
     )
     rows = []
-    play_random(seed=3, number=5, done={0, 1, 3}, folder=tmp_path, truth=tmp_path / "truth.jsonl", on_row=rows.append)
+    truth = tmp_path / "truth.jsonl"
+    play_random(seed=3, num_plays=5, done={0, 1, 3}, folder=tmp_path, truth=truth, on_row=rows.append)
     return rows
 
 

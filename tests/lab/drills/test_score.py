@@ -32,7 +32,7 @@ def test_right_finding_in_time_with_a_single_page_is_as_expected():
         ({"culprit_right": False}, "wrong"),
         ({"finding_seconds": 4.1}, "late"),
         ({"finding_seconds": 4.1, "finding_steps": 21}, "late"),
-        ({"skipped": "it takes root"}, "skipped"),
+        ({"skipped": "it needs root"}, "skipped"),
         ({"broken": "the job does not train"}, "broken"),
     ],
 )
@@ -145,8 +145,8 @@ def test_json_has_schema_results_and_rows():
 
 
 def test_line_shows_the_finding_time_or_the_reason_of_a_skip():
-    skipped = replace(ROW, skipped="it takes root", reported_cause=None)
-    assert line(skipped) == "rank-killed [ddp, 4 ranks, 20 ms] skipped (it takes root)"
+    skipped = replace(ROW, skipped="it needs root", reported_cause=None)
+    assert line(skipped) == "rank-killed [ddp, 4 ranks, 20 ms] skipped (it needs root)"
     assert "0.50 s" in line(ROW)
 
 

@@ -34,7 +34,7 @@ def fault(scene):
 
 DRILLS = (
     Drill("one", "", fault, ("rank_exited",)),
-    Drill("two", "", fault, ("rank_exited",), unavailable=lambda: "it takes root"),
+    Drill("two", "", fault, ("rank_exited",), unavailable=lambda: "it needs root"),
     Drill("far", "", fault, ("host_lost",), stage="hosts"),
     Drill("calm", "", fault),
 )
@@ -87,7 +87,7 @@ def test_stage_is_closed_after_an_interrupt(plays, tmp_path):
     assert [stage.closed for stage in built] == [True]
 
 
-NO_FAR = replace(FAR, unavailable=lambda: "it takes root")
+NO_FAR = replace(FAR, unavailable=lambda: "it needs root")
 
 
 @pytest.mark.parametrize(

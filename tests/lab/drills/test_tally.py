@@ -9,7 +9,7 @@ OUTCOMES = (
     Outcome("kill", "lock", "unknown", 0.3),
     Outcome("block", "sequence", "wrong name", 0.8),
     Outcome("pause", "none", "quiet"),
-    Outcome("host_lost", "none", "skipped", skipped="it takes root"),
+    Outcome("host_lost", "none", "skipped", skipped="it needs root"),
 )
 
 
@@ -29,4 +29,4 @@ def test_calibration_compares_confidence_with_truth():
 
 def test_table_names_what_was_skipped():
     assert "| kill | 2 | 1 |" in markdown(OUTCOMES)
-    assert "1 skipped: it takes root" in markdown(OUTCOMES)
+    assert "1 skipped: it needs root" in markdown(OUTCOMES)

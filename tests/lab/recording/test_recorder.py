@@ -1,6 +1,6 @@
 """Tests of silence in a recording: a busy machine causes some, a host that is lost stays silent."""
 
-from lab.recording.recorder import answered, longest_pause
+from lab.recording.recorder import longest_pause, without_gaps
 from tests.build import agent_report
 from zmon.stack.replay import RecordedReport
 
@@ -15,12 +15,12 @@ def times(reports):
 
 
 def test_silence_between_two_reports_is_left_out():
-    assert times(answered(reports(1, 0, 1, 0, 0, 1))) == [0.0, 2.0, 5.0]
+    assert times(without_gaps(reports(1, 0, 1, 0, 0, 1))) == [0.0, 2.0, 5.0]
 
 
 def test_silence_up_to_the_end_stays():
-    assert times(answered(reports(1, 0, 1, 0, 0))) == [0.0, 2.0, 3.0, 4.0]
+    assert times(without_gaps(reports(1, 0, 1, 0, 0))) == [0.0, 2.0, 3.0, 4.0]
 
 
 def test_longest_pause_is_that_before_the_fault():
-    assert longest_pause(answered(reports(1, 1, 0, 0, 1, 0, 0, 0)), 4.5) == 3.0
+    assert longest_pause(without_gaps(reports(1, 1, 0, 0, 1, 0, 0, 0)), 4.5) == 3.0

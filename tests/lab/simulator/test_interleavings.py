@@ -1,4 +1,4 @@
-"""Every order of three ranks in three collectives, with every fault at every position: never a wrong name."""
+"""Tests of every order of three ranks in three collectives, with every fault at every position: no wrong name."""
 
 from dataclasses import replace
 from itertools import product

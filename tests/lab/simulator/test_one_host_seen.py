@@ -1,4 +1,4 @@
-"""`zmon watch` on one node of a job of several: no finding names a rank or a host that it does not see."""
+"""Tests of `zmon watch` on one node of several: no finding names a rank or a host that the watch does not see."""
 
 import pytest
 

@@ -129,9 +129,9 @@ def test_line_has_the_seed_and_the_truth():
     assert line(result).startswith("7:0 right: rank_frozen, rank 2; true: rank 2; stop of rank 2 at forward of step 70")
 
 
-@pytest.mark.parametrize("number", [12, pytest.param(46, marks=pytest.mark.slow)])
-def test_random_compositions_have_no_wrong_name_no_silence_and_no_false_page(number):
-    plays = play_many(seed=18, first=0, number=number)
+@pytest.mark.parametrize("num_plays", [12, pytest.param(46, marks=pytest.mark.slow)])
+def test_random_compositions_have_no_wrong_name_no_silence_and_no_false_page(num_plays):
+    plays = play_many(seed=18, first=0, num_plays=num_plays)
     assert not [line(result) for result in plays if result.result in (*NEVER, "broken")]
 
 

@@ -1,6 +1,6 @@
-"""Four hosts as a site would secure them: agents are an ordinary user with capabilities, and speak TLS.
+"""Four hosts as a site would secure them: agents run as an ordinary user with capabilities, and serve TLS.
 
-Hub and Prometheus show certificates to the agents, and find them in one file of targets. Usage:
+Hub and Prometheus show certificates to the agents, and find the agents in one file of targets. Usage:
 `python -m tests.lab.stage.secured_cluster DIR WEBHOOK`, as lab.stage.cluster.
 """
 
@@ -39,7 +39,7 @@ ROLES = [{"client_san": HUB, "roles": ["read", "evidence"]}, {"client_san": PROM
 
 
 class SecuredPart(Part):
-    """An agent that asks for certificates: its health is that of its process, which needs none."""
+    """An agent that serves TLS. The health check shows no certificate, and does not verify that of the agent."""
 
     async def is_healthy(self, session: aiohttp.ClientSession, timeout: float = 5.0) -> bool:
         """Return True if the agent says that it is ready."""
@@ -51,7 +51,7 @@ class SecuredPart(Part):
 
 
 class SecuredCluster(Cluster):
-    """The parts of `Cluster` with TLS between hub and agents, and agents that are no root."""
+    """The parts of `Cluster` with TLS between hub and agents, and agents that do not run as root."""
 
     def __init__(self, folder: Path, webhook: str, hosts: Mapping[str, Host], *others: Any) -> None:
         self._tls = folder / "tls"
@@ -59,7 +59,7 @@ class SecuredCluster(Cluster):
         super().__init__(folder, webhook, hosts, *others)
 
     def _certify(self, hosts: Mapping[str, Host]) -> None:
-        """Write a certificate for each agent, whose name is its address, for the hub and for Prometheus."""
+        """Write a certificate for each agent by its address, one for the hub, and one for Prometheus."""
         self._tls.mkdir(mode=0o755)
         issuer = Certificates(self._tls)
         for name, identity in ((HUB, HUB), (PROMETHEUS, PROMETHEUS), *((h.name, h.address) for h in hosts.values())):

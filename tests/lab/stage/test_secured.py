@@ -1,4 +1,4 @@
-"""Faults on four hosts with TLS, a file of targets, and agents that are an ordinary user, are reported as without."""
+"""Tests of faults on four hosts with TLS, a file of targets, and agents that do not run as root: zmon reports them."""
 
 from __future__ import annotations
 
