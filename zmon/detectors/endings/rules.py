@@ -17,7 +17,7 @@ from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
 from zmon.detectors.endings.signal_order import Signals
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
-from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unreported_mismatch
+from zmon.detectors.endings.size_mismatch import may_be_unreported, mismatch_finding, unreported_mismatch
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.endings.wordless_end import may_be_end_by_framework, wordless_end
@@ -45,7 +45,7 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if end.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, end.ended)):
         return None  # the status will show whether the owner ended the launcher
-    if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
+    if end.seconds_ago < _REPORT_SECONDS and may_be_unreported(snapshot.ranks, end.ended):
         return None  # the reports of other hosts may still show a mismatch
     if may_be_end_by_framework(end):
         return wordless_end(end)
@@ -124,7 +124,7 @@ def _last_message(state: RankState) -> str:
 def _unclear_end(end: JobEnd) -> Finding | None:
     """Return a warning if all ranks ended without last words, and no agent knows how."""
     if not end.is_unclear or end.seconds_ago < end.limits.rest_seconds:
-        return None  # their parent may still read their exit statuses, which the kernel then tells
+        return None  # their parent may still read their exit statuses, which an agent then learns from the kernel
     first = end.ended[0]
     why = "" if all(r.watched for r in end.ended) else ", while no agent watched them"
     return end.finding(
