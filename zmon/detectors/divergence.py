@@ -32,7 +32,7 @@ class Divergence(Thresholds):
     # starts too high skips a few steps.
     num_steps: int = 10
     # The same, if one rank had the first one and all others followed in the next step. Broken weights spread in this
-    # way. A gradient scaler does not: it skips a step on all ranks, and the next loss is finite or smaller.
+    # way. A gradient scaler does not: it skips the step on all ranks.
     num_steps_of_spread: int = 3
     name = "divergence"
     separate = False

@@ -103,8 +103,8 @@ def _finding_id(*parts: object) -> str:
 def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
     """Return the age of the newest checkpoint by the clock of the host that wrote it; None if there is none."""
     ages = [
-        r.step_seconds
-        + max(0.0, r.last_step_time - r.last_checkpoint_time)  # since the end of a step or of a checkpoint
+        r.step_seconds  # since the end of the last step or of the last checkpoint, whichever is later
+        + max(0.0, r.last_step_time - r.last_checkpoint_time)
         for r in ranks
         if r.last_checkpoint_time is not None and r.last_step_time is not None
     ]

@@ -5,7 +5,8 @@ Snapshots: `agent_reports` makes the reports of agents comparable, `timeline` ma
 Facts and ends: `facts` says when something happened to a rank, with which tolerance, and what came first. `rank_end`
 classifies how one rank ended. `ends` names the ranks that ended first, with `aborts`, `signals` and
 `connection_errors`. `outcome` says how a launch ended.
-Findings: `merging` joins findings about one fault, `headline` words the state of a job, `ended_job` records its end.
+Findings: `merging` joins findings about one fault, `headline` says in one line how a job is, `ended_job` records its
+end.
 Time: `lease` has the time that a rank may go without progress, `baseline` the step time of the healthy job,
 `efficiency`, `time_account`, `utilization` and `gpu_activity` the time of steps and of the job.
 """

@@ -1,8 +1,9 @@
-"""Make the reports of several agents comparable and complete: their delay, ages as of now, earlier ends, one shard.
+"""Make the reports of several agents comparable and complete, and leave out the jobs of other shards.
 
 Pure. Two clocks are never compared directly: a report is late by the time that it took longer than the fastest report
 of the last minutes. The shortest delay itself is not measured. An agent learns how a process ended only while it
-watches the process: an agent that was restarted finds boxes of ranks that had ended before, and cannot know how.
+watches the process. After its restart, it finds the boxes of ranks that ended before, and cannot know how they ended.
+So their ends are taken from its earlier reports.
 """
 
 from __future__ import annotations

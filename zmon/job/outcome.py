@@ -39,7 +39,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 _LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
-_ABOUT_A_RANK = ("rank_exited", "crash_loop", "unknown")  # causes of findings that leave the class of the failure open
+# Causes of findings that do not say of which class the failure is.
+_CAUSES_WITHOUT_CLASS = ("rank_exited", "crash_loop", "unknown")
 _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure": NODE_LOST}
 
 
@@ -118,7 +119,7 @@ def ended_launch(
 
 def _next_step(fault: Finding | None, failure: Failure | None) -> str:
     """Return the next step of the failure's class if the class says more than the fault, else that of the fault."""
-    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _ABOUT_A_RANK):
+    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _CAUSES_WITHOUT_CLASS):
         return failure.next_step
     return fault.detail if fault else ""
 

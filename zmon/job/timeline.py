@@ -1,4 +1,4 @@
-"""Make one snapshot per job from the reports of all agents, and decides which ranks form one launch.
+"""Make one snapshot per job from the reports of all agents, and decide which ranks form one launch.
 
 Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report, and
 brought to the hub's present (zmon/job/agent_reports.py).

@@ -1,4 +1,4 @@
-"""Fits a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
+"""Fit a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
 
 Pure. Self time is a straight line over the samples of a rank. If the largest size was recorded with two batches, the
 line uses that size alone, because at smaller sizes fewer ranks share caches, memory bandwidth and processors. The speed

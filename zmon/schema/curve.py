@@ -126,7 +126,7 @@ def are_similar(first: float, second: float) -> bool:
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:
-    """Return how a step of this size scales from a point; None if it has another number of samples in both ways."""
+    """Return how a step of this size scales from a point; None if the samples differ both per rank and in all."""
     if are_similar(samples / ranks, point.samples / point.ranks):
         return WEAK
     return STRONG if are_similar(samples, point.samples) else None

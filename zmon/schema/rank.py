@@ -16,11 +16,9 @@ from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import COLLECTIVE_TIMEOUT, STEPS_BEFORE_JOIN, second_job_id
 
 T = TypeVar("T")
-# States of a process that does not run: stopped by a signal, held by a tracer (both as in proc(5)), and held by the
-# freezer of its control group, for which /proc has no letter.
-FROZEN = "F"
+FROZEN = "F"  # the state of a process that the freezer of its control group holds; /proc has no letter for it
+STOPPED_STATES = ("T", "t", FROZEN)  # processes that do not run; T: stopped by a signal, t: held by a tracer (proc(5))
 EXECUTED = "exec of another program"  # the exit status of a rank whose process lives on as another program
-STOPPED_STATES = ("T", "t", FROZEN)
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
 _COUNT = re.compile(r"[0-9]{1,15}")
 
@@ -163,8 +161,9 @@ class RankState:
     superseded: bool = False
     # Its place in the program
     entered: tuple[EnteredCollective, ...] = ()  # its last two collectives that have a sequence, the latest first
-    # Its progress. The part of the time since its last progress in which its agent did not look, and may not have run:
-    # the host was suspended, or had no processor for it.
+    # Its progress
+    # Part of the time since its last progress: the agent did not look then, because the host was suspended, or had no
+    # processor for the agent. The rank may not have run either.
     unobserved_seconds: Seconds = 0.0
     # By source of its losses, the step since which they are not finite; None: they are finite. Unknown ones are absent.
     not_finite_since: dict[str, Whole | None] = field(default_factory=dict)

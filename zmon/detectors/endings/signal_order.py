@@ -31,7 +31,7 @@ Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a r
 
 @dataclass(frozen=True)
 class Signals:
-    """The signals that ended ranks of a job, beside the ranks that lost a connection or never met the others."""
+    """The ranks of a job that signals ended, and those that lost a connection or never met the others."""
 
     end: JobEnd
 

@@ -1,4 +1,4 @@
-"""Judge ranks whose own lease says little about a stall by the ranks that train. Pure; a few passes over the ranks.
+"""Judge ranks by the ranks that train, if their own lease says little about a stall. Pure; a few passes over the ranks.
 
 1. A rank that never trains, such as a generator or an evaluator beside the trainers, stays in the activity in which it
    started. The lease of that activity would hide a hang of the trainers until it ends. Afterwards the rank would be
@@ -52,7 +52,7 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
 
 
 def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
-    """Return the job with such ranks as ranks that train, or without them."""
+    """Return the job in which ranks that never train count as ranks that train, or are left out."""
     moving = snapshot.unfinished_ranks
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
     trained_seconds = max((seconds_since_start(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
@@ -77,7 +77,7 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
 
 
 def _with_one_lease(snapshot: Snapshot) -> Snapshot:
-    """Return the job with the shortest lease of the ranks that train for all of them, if it may be exceeded soon."""
+    """Return the job in which all ranks that train have the shortest of their leases, if it may be exceeded soon."""
     training = [r for r in snapshot.ranks if r.alive and has_learned(r) and r.lease_seconds is not None]
     least_steps = _STEPS_RATIO * max((r.steps for r in training), default=0)
     shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= least_steps), default=0.0)
@@ -98,9 +98,9 @@ def _with_lease(state: RankState, lease: float) -> RankState:
 
 
 def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
-    """Return the job with ranks that wait, after an evaluation or a save, as ranks that train.
+    """Return the job in which ranks that wait, after an evaluation or a save, count as ranks that train.
 
-    It is unchanged if a rank in no collective evaluates or saves as well: they may wait for that one.
+    The job is unchanged if a rank in no collective evaluates or saves as well: the others may wait for that rank.
     """
     moving = snapshot.unfinished_ranks
     waiting = {r.rank for r in moving if r.in_flight and r.steps > 0 and r.activity in ("eval", "checkpoint")}

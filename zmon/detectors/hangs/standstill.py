@@ -158,8 +158,8 @@ def _finding(
 def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     """Return the ranks past their lease.
 
-    A rank that trains and has not learned a lease, such as the worker of a parameter server, which has no optimizer and
-    so no steps, has the lease of the ranks that have, if it takes part in their collectives.
+    A rank that trains may have no steps to learn a lease from: the worker of a parameter server has no optimizer. If it
+    takes part in the collectives of the ranks that have learned one, it has the longest of their leases.
     """
     training = [r for r in alive if has_learned(r)]
     lease = max((r.lease_seconds for r in training if r.lease_seconds is not None), default=inf)
