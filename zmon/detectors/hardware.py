@@ -79,6 +79,7 @@ class Hardware(Thresholds):
         return tuple(self._finding(snapshot, host_faults) for host_faults in faults.values())
 
     def _finding(self, snapshot: Snapshot, faults: list[Fault]) -> Finding:
+        """Return the finding about faults of one host that have the same cause."""
         first = faults[0]
         uuids = {fault.uuid for fault in faults if fault.uuid}
         ranks = sorted(r.rank for r in snapshot.reported_ranks if r.host == first.host and r.device in uuids)

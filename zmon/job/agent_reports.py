@@ -94,7 +94,7 @@ def _as_of_later(state: RankState, seconds: float) -> RankState:
 
 
 def _later(age: float | None, seconds: float) -> float | None:
-    """Return an age as it is after so many seconds; None stays unknown."""
+    """Return an age as it is `seconds` later; None stays unknown."""
     return None if age is None else age + seconds
 
 
@@ -112,7 +112,7 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
 
 def _with_earlier_end(state: RankState, earlier: RankState, seconds: float) -> RankState:
-    """Return the state of a rank with what its earlier state, so many seconds ago, tells about its end."""
+    """Return the state of a rank with what its earlier state, from `seconds` ago, shows about its end."""
     launcher_ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
     relaunched = state.relaunched_seconds
     with_launcher = replace(

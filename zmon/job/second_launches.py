@@ -58,7 +58,7 @@ def _ids_of_second_launches(states: Collection[RankState], known: Set[str], sile
 
 
 def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
-    """Return the ranks by launch. Ids that one launcher gave its launches, one after the other, are of one launch."""
+    """Return the ranks by launch. The ids that one launcher gave to its attempts count as one launch."""
     by_id: defaultdict[str, list[RankState]] = defaultdict(list)
     ids_of_launcher: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)  # launcher → attempt → id
     for state in states:

@@ -145,6 +145,7 @@ def _snapshot(
     hardware: Sequence[HostWindow],
     second_jobs: Sequence[str] = (),
 ) -> Snapshot:
+    """Return the snapshot of the newest launch among the ranks of one job."""
     launch = newest_attempt(states)
     reported = {r.rank for r in launch}
     hosts = {r.host for r in launch if r.activity != "done" and (r.gone_seconds or 0.0) < NEWS_SECONDS}

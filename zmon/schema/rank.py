@@ -44,9 +44,9 @@ class LastWords:
     where: str = ""  # the innermost frame of the job's own code: `load_batch() at train.py:88`; "": unknown
     root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
-    # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.
+    # The process that sent a SIGTERM before these last words; 0: not in this PID namespace; None: unknown, or none.
     sender_pid: Whole | None = None
-    late_sender_pid: Whole | None = None  # likewise of the SIGTERM that came after these last words
+    late_sender_pid: Whole | None = None  # the same for a SIGTERM after these last words
 
     @property
     def text(self) -> str:
@@ -192,7 +192,7 @@ class RankState:
 
     @property
     def steps_before_join(self) -> int:
-        """The steps that its process had finished when it joined its process group last; 0 as far as is known."""
+        """The steps that its process had finished when it joined its process group last; 0 if none is known."""
         text = self.labels.get(STEPS_BEFORE_JOIN, "")
         return int(text) if _COUNT.fullmatch(text) else 0
 

@@ -59,9 +59,9 @@ class HangLimits(Thresholds):
     # evaluation. A job whose ranks were all suspended at once is critical after the same time, and so is one that has
     # left its training loops, if no rank waits for another one.
     moving_at_most_seconds: float = 1800.0
-    # Outside training and in the first steps, the hub looks at the ranks that others wait for after so much silence. A
-    # rank that waits for its own host, and in which nothing changed for as long again, is reported ahead of its lease.
-    # It may wait for others that import, compile or connect on this host, which take seconds.
+    # Outside training and in the first steps, the hub looks at the ranks that others wait for after this much silence.
+    # A rank is reported ahead of its lease if it waits for its own host, and nothing changes in it for the same time
+    # again. Until then it may wait for processes that import, compile or connect on this host, which takes seconds.
     start_look_seconds: float = 60.0
     # Silence is critical once the awaited ranks have been in such a wait for this long, while nothing changed in them:
     # for locks and pipes of their own host, which neither a timeout nor data from the network ends, or for one answer

@@ -23,8 +23,8 @@ from zmon.job.efficiency import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
 
 _INPUT_PHASES = ("data", "h2d")
-_SURE = 2.0  # standard errors by which sampled steps must be longer than all steps, to be no fair sample
-_RARE = 0.001  # probability at which a rank is not the slowest so often by chance, any rank of the job counted
+_SURE = 2.0  # sampled steps are no fair sample if they are longer than all steps by this many standard errors
+_RARE = 0.001  # chance explains that some rank is the slowest so often if its probability is at least this
 
 
 @dataclass(frozen=True)

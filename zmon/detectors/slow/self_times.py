@@ -207,7 +207,7 @@ class SelfTimes:
 
 
 def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
-    """Return True if the rank is ahead in so many other steps that it is not behind in half of them on balance.
+    """Return True if the steps in which the rank is behind outnumber the steps ahead by less than half of all steps.
 
     Where the slowness moves between two ranks, one of the two is behind in more than half of the steps by chance.
     """

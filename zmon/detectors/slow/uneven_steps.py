@@ -43,8 +43,8 @@ class UnevenSteps:
 
     cause: str
     ratio: float  # share of each step that evenness would save
-    lost_seconds: float  # since it began
-    seconds: float  # since it began
+    lost_seconds: float  # all time that has been lost since the loss began
+    seconds: float  # since the loss began
     jitter: Jitter
 
 
