@@ -65,7 +65,7 @@ def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
     return left_seconds >= limit_seconds and all(r.step_seconds >= left_seconds for r in moving)
 
 
-def ends_of(ranks: Sequence[RankState], waiters: Set[int] = frozenset()) -> list[End]:
+def ends_of(ranks: Sequence[RankState], waiters: Set[int]) -> list[End]:
     """Return the end of each rank that has ended; its way also depends on the ends of the other ranks.
 
     `waiters`: see `Snapshot.waiters`.

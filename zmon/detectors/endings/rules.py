@@ -76,8 +76,8 @@ def _first_fault(end: JobEnd) -> Finding | None:
         return None
     first = end.culprits[0]
     raised = first.last_words is not None and first.last_words.kind == "exception"
-    # torch's teardown aborts a rank now and then
-    all_done = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
+    # torch's teardown aborts a rank now and then, although the training had finished.
+    have_all_finished = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
     memory = out_of_memory(end.snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
     if first in hung_ranks(end.snapshot.ranks):
@@ -86,18 +86,18 @@ def _first_fault(end: JobEnd) -> Finding | None:
         cause="rank_exited",
         summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
         f"{_last_message(first)}{f' ({memory})' if memory else note}",
-        detail=_next_steps(first, all_done, memory),
+        detail=_next_steps(first, have_all_finished, memory),
         confidence=0.95,
         culprits=end.culprits,
-        severity="warning" if all_done else None,
-        outlook="the training had finished" if all_done else None,
+        severity="warning" if have_all_finished else None,
+        outlook="the training had finished" if have_all_finished else None,
         evidence=with_last_words(StallEvidence(out_of_memory=memory), first),
     )
 
 
-def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
+def _next_steps(culprit: RankState, have_all_finished: bool, memory: str | None) -> str:
     """Return the advice about a rank that failed first; `memory` is the proof that it ran out of memory."""
-    if all_done:
+    if have_all_finished:
         return f"All ranks had finished. Is the last checkpoint complete? The job's log on {culprit.host} has more."
     if memory:
         return (

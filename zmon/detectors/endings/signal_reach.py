@@ -35,8 +35,8 @@ def reach_of(signals: Signals) -> Reach:
     host or launcher: the launcher then signals the others.
     """
     end = signals.end
-    several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
-    unit = _host if several_hosts else launcher_of
+    has_several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
+    unit = _host if has_several_hosts else launcher_of
     reached = set(map(unit, (*signals.reached_first, *signals.in_one_sweep, *signals.signalled_late)))
     others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
     gone = {r.rank for r in end.ended}

@@ -59,20 +59,21 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
     if trained_seconds <= 0:
         return snapshot
     least_seconds = _PRESENT_RATIO * trained_seconds
-    others = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds}
-    if not others:
+    never_trained = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds}
+    if not never_trained:
         return snapshot
     last_to_step = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
-    awaited = _awaited(trainers, list(others.values()))
+    awaited = _awaited(trainers, list(never_trained.values()))
     usual = furthest(counted for r in trainers for counted in r.sequences.items())
     ranks = []
     for state in snapshot.ranks:
-        if state.rank not in others:
+        if state.rank not in never_trained:
             ranks.append(state)
         elif state.in_flight or (state.rank in awaited and state.activity == "init" and _takes_part(state, usual)):
             ranks.append(_as_trainer(state, last_to_step))
         elif state.rank in awaited:
             ranks.append(state if state.activity == "init" else _since_its_last_change(state))
+        # Nobody waits for any other rank that never trains, so it is left out.
     return replace(snapshot, ranks=tuple(ranks))
 
 

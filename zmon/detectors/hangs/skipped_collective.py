@@ -114,7 +114,7 @@ def _groups_behind(state: RankState, other: RankState) -> list[str]:
 
 
 class _Past(NamedTuple):
-    """What a rank has entered, as far as it must be equal on its peers."""
+    """The part of what a rank has entered that must be equal on its peers."""
 
     counts: tuple[int, ...]  # of each of its groups, sorted; ranks of one role have equal counts
     op_before: str | None

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-Rules = Sequence[tuple[str, re.Pattern[str]]]
+Rules = Sequence[tuple[str, re.Pattern[str]]]  # the class of failure, and the pattern of its texts
 
 
 def rules(*rows: tuple[str, tuple[str, ...]]) -> Rules:
