@@ -1,7 +1,7 @@
 """The recent steps of a job, aligned over all ranks. Pure.
 
-Steps are matched by their number, never by a clock. If ranks heal in their processes, steps are numbered from the
-moment at which the ranks joined, because a process that replaces a rank has taken none of the earlier steps.
+Steps are matched by their number, never by a clock. If ranks heal in their processes, a process that replaces a rank
+has taken none of the earlier steps. So steps are numbered from the moment at which the ranks joined.
 """
 
 from __future__ import annotations

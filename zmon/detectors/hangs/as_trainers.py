@@ -33,18 +33,18 @@ _PART_RATIO = 0.5
 # The lease of one rank may count for all ranks if it has taken at least this share of the most steps. With fewer steps,
 # its p99 has fewer pauses in it.
 _STEPS_RATIO = 0.5
-# The lease that counts for all is at least this value × the mean step of each rank, as each lease is this value × the
-# p99. Ranks that do not step together, as in local SGD, differ in their mean step. Waits for a rank that saves are too
-# few to change the mean.
+# The lease that counts for all is at least this value × the mean step of each rank. The lease of one rank is the same
+# value × its p99. Ranks that do not step together, as in local SGD, differ in their mean step. Waits for a rank that
+# saves are too few to change the mean.
 _MEAN_STEPS = Leases.train_multiple
 
 
 def as_judged(snapshot: Snapshot) -> Snapshot:
     """Return the job as its silence is judged: ranks that never train, or wait for those that do, follow them.
 
-    A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits
-    for it. If others wait for its evaluation or save, that has its own lease, counted from its last collective. If
-    nobody waits for the rank, it is left out: its work is no sign of life of the others, and it is not at fault.
+    A rank that never trains counts as a trainer while it waits in a collective, or while a trainer waits for it. If
+    others wait for its evaluation or save, that has its own lease, counted from its last collective. If nobody waits
+    for the rank, it is left out: its work is no sign of life of the others, and it is not at fault.
     """
     if not all(r.activity == "train" for r in snapshot.ranks):
         snapshot = _with_those_that_never_train(_with_waiting_trainers(snapshot))

@@ -24,8 +24,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LINK
 from zmon.schema.rank import RankState
 
-# If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer), its
-# host is not lost.
+# A host is not lost if other ranks still finish steps this long after its agent fell silent, or one lease after that if
+# the lease is longer.
 _UNSEEN_SECONDS = 5.0
 
 
