@@ -35,7 +35,7 @@ STEPS_AGAIN = "steps_again"  # the job finishes steps again
 ENDED = "ended"  # the launch has ended, and nothing restarts it
 DID_NOT_HELP = "did_not_help"  # neither happened in time (zmon/hub/acts/score.py)
 OUTCOME_UNKNOWN = "unknown"  # no agent reported the job any more
-# The scores of an intent that was only observed.
+# The scores of an intent whose act was not done.
 RIGHT = "right"  # somebody killed the rank or the launch without progress in between
 WRONG = "wrong"  # the job went on by itself
 UNCLEAR = "unclear"  # neither, or it is not known
