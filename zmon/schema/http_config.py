@@ -85,8 +85,8 @@ class ClientConfig(msgspec.Struct, frozen=True):
 def client_config(document: Any, directory: Path, servers: Collection[Server]) -> ClientConfig:
     """Return a file's content, with paths relative to its directory. Raises ValueError with one line.
 
-    `servers`: the servers that this program asks. Files of earlier versions have a password or token outside of the
-    sections. This is allowed only if the program asks one server, which then gets it.
+    `servers`: the servers that this program asks. Files of earlier versions have no sections, only a password or token
+    outside of them. This is allowed only if the program asks one server, which then gets it.
     """
     file: _File = msgspec.convert(document, _File, dec_hook=lambda _, value: directory / str(value))
     sections = {server: section for server in SERVERS if (section := getattr(file, server)) is not None}

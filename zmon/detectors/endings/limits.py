@@ -23,9 +23,8 @@ class EndLimits(Thresholds):
     # The time in which a launcher that has restarts left should have restarted the job. Until then the finding is a
     # warning, afterwards it is critical.
     restart_seconds: float = 30.0
-    # The finding stays a warning for this long after such a restart, until the new processes are watched ranks. They
-    # import torch first, which takes minutes from a slow file system. The value is the shortest lease that a start
-    # learns.
+    # The finding stays a warning for this long after the launcher has started its processes again. They import torch
+    # first, which takes minutes from a slow file system. The value is the shortest lease that a start learns.
     start_seconds: float = 120.0
     # The silence of an agent after which its host counts as lost if all ranks on other hosts died of broken
     # connections.

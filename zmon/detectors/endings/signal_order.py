@@ -54,7 +54,8 @@ class Signals:
     def reached_first(self) -> list[RankState]:
         """The ranks that a signal reached before any rank lost a connection; none if a connection broke first.
 
-        If NCCL's watchdog aborted a rank, only signals that certainly came before count: no owner's signal causes that.
+        If NCCL's watchdog aborted a rank, only signals that certainly came before the abort count, because no owner's
+        signal causes one.
         """
         aborted = next((r for r in self.broken if r.last_words is None), None)
         lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)

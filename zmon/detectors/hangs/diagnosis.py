@@ -185,5 +185,8 @@ def _shortest_time(ranks: Sequence[RankState]) -> str:
 
 
 def _loads(state: RankState) -> bool:
-    """Return True if the rank has waited for its loader for most of the stall; it may have hung elsewhere before."""
+    """Return True if the rank has waited for its loader for at least half of the time since its last step.
+
+    A rank that has just begun to load may have hung elsewhere before.
+    """
     return state.phase == "data" and state.activity != "done" and state.state_seconds >= state.step_seconds / 2
