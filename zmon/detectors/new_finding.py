@@ -69,8 +69,9 @@ def new_finding(
         # A stall stays the same finding if its cause changes. A job that moves has another step in each snapshot.
         fault, onset_step = ("", step) if stalled else (cause, None)
         key = (uid, detector, fault, ranks or culprit_hosts, onset_step)
+    text = "|".join(map(str, (snapshot.job_id, *key)))
     return Finding(
-        id=_finding_id(snapshot.job_id, *key),
+        id=hashlib.blake2b(text.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,
         detector=detector,
         cause=cause,
@@ -93,11 +94,6 @@ def new_finding(
         as_of=snapshot.time,
         proof=proof,
     )
-
-
-def _finding_id(*parts: object) -> str:
-    """Return the id of a finding, which is the same for equal parts."""
-    return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=8).hexdigest()
 
 
 def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:

@@ -129,7 +129,8 @@ class LaunchEnd:
     """The end of one launch that a fault ended. Times are unix seconds by the hub's clock, unless noted."""
 
     attempt: int
-    start: float  # the newest start of its ranks, by the clock of that rank's host
+    # The newest start of its ranks, by the clock of that rank's host. It identifies the launch; it orders no launches.
+    start: float
     began: float
     ended: float
     step: int  # the furthest step of its ranks

@@ -59,7 +59,8 @@ def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
     if trained_seconds <= 0:
         return snapshot
     least_seconds = _PRESENT_RATIO * trained_seconds
-    never_trained = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds}
+    without_training = (r for r in moving if r.steps == 0 and r.activity != "train")
+    never_trained = {r.rank: r for r in without_training if seconds_since_start(r) >= least_seconds}
     if not never_trained:
         return snapshot
     last_to_step = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
@@ -111,10 +112,6 @@ def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
     last_to_step = min(outside, key=lambda r: r.step_seconds)
     ranks = tuple(_as_trainer(r, last_to_step) if r.rank in waiting else r for r in snapshot.ranks)
     return replace(snapshot, ranks=ranks)
-
-
-def _has_never_trained(state: RankState) -> bool:
-    return state.steps == 0 and state.activity != "train"
 
 
 def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[int]:
