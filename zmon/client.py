@@ -164,7 +164,7 @@ def _without_password(url: str, http: HttpConfig) -> tuple[str, HttpConfig]:
         return url, http
     if parts.username is None:
         return url, http
-    if not http.credentials:
+    if not http.credentials_key:
         user = BasicAuth(unquote(parts.username), unquote(parts.password or ""))
         http = msgspec.structs.replace(http, basic_auth=user)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl(), http

@@ -21,7 +21,7 @@ EARLIER = msgspec.structs.replace(AGAIN, first_step=90)
         ({"restart": AGAIN}, f"killed: X; {RESUMED} 200 after 42 s (init 40 s)"),
         ({"restart": AGAIN, "max_restarts": None}, "killed: X; restart 1 resumed from step 200 after 42 s (init 40 s)"),
         ({"restart": EARLIER}, f"killed: X; {RESUMED} 90 after 42 s (init 40 s), and repeats 10 steps"),
-        ({"recorded": NOW + 3600}, "killed: X; told late: the hub was down, or no agent answered it"),
+        ({"recorded": NOW + 3600}, "killed: X; recorded late: the hub was down, or no agent answered it"),
     ],
 )
 def test_reason_says_what_followed(changes, text):

@@ -42,7 +42,7 @@ class Detector(Protocol):
         """Return the findings about one job; at most one, unless they are `separate`."""
 
 
-_KEY = "detectors"  # of the hub's YAML, which has the thresholds that a site sets
+_KEY = "detectors"  # the key of the hub's YAML under which a site sets thresholds
 ALL: tuple[Detector, ...] = (
     Stall(),
     Straggler(),
@@ -59,7 +59,7 @@ ALL: tuple[Detector, ...] = (
 def configured(settings: object) -> tuple[Detector, ...]:
     """Return ALL detectors with the thresholds that a site has set.
 
-    `settings` maps the name of a detector to its thresholds. Raise UsageError, which names the dotted key.
+    `settings` maps the name of a detector to its thresholds. Raises UsageError, which names the dotted key.
     """
     by_name = mapping(settings, _KEY)
     names = [detector.name for detector in ALL]

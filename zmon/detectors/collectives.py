@@ -18,7 +18,7 @@ from zmon.schema.rank import RankState
 SAME_SIZE_ON_GPUS = ("all_reduce",)
 # Operations whose size may differ between ranks: all_to_all, and on GPUs the other two.
 _UNEVEN_OPS = ("all_to_all", "all_gather", "reduce_scatter")
-_NUM_EVEN_STEPS = 10  # an operation that had the same size on every rank in so many recent steps has equal sizes
+_NUM_EVEN_STEPS = 10  # an operation counts as even if its sizes were equal on all ranks in this many recent steps
 
 
 class Contribution(NamedTuple):
@@ -70,9 +70,9 @@ def _difference(kind: tuple[str, int | None], entered: Iterable[Contribution]) -
 
 
 def even_ops(steps: Sequence[AlignedStep]) -> tuple[str, ...]:
-    """Return the operations that may have another size on each rank, but had the same one on all in these steps.
+    """Return the operations whose size may differ between ranks, but was equal on all of them in these steps.
 
-    In the step that does not end, they must then have equal sizes again. Without enough steps, returns ().
+    In the step that does not end, their sizes must be equal too. Empty if there are too few steps.
     """
     if sum(step.stands_for for step in steps) < _NUM_EVEN_STEPS:
         return ()

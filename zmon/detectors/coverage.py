@@ -32,7 +32,7 @@ class Coverage(Thresholds):
     causes = ("agent_unreachable", "ranks_missing", "job_id_shared")
 
     def can_resolve(self, snapshot: Snapshot, finding: Finding) -> bool:
-        """Return True, because unwatched ranks are what this detector reports."""
+        """Return True, also while ranks are unwatched: they are what this detector reports."""
         return True
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
@@ -119,7 +119,7 @@ class Coverage(Thresholds):
         )
 
     def _two_launches(self, snapshot: Snapshot) -> Finding | None:
-        """Return a finding, without a warning, about two launches that one user has started with one id."""
+        """Return a finding of severity info about two launches that one user has started with one id."""
         second = next((r for r in snapshot.ranks if r.alive and r.has_second_id), None)
         if second is not None:
             wanted_id = second.wanted_job_id

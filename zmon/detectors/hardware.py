@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from zmon.detectors.network import is_physical
 from zmon.detectors.new_finding import drain, new_finding
+from zmon.detectors.wording import ranks_text
 from zmon.schema.evidence import Fault, HardwareEvidence
 from zmon.schema.finding import Finding
 from zmon.schema.host import GpuSample, HostWindow, NicSample, increased
@@ -22,6 +23,16 @@ from zmon.schema.thresholds import Thresholds
 
 _JOB_XIDS = frozenset((13, 31, 43, 45, 68))  # illegal access, page fault, stopped or killed process, video
 _DOWN_COUNTERS = ("link_downed", "carrier_down_count")
+_DRAIN = "take the host out before the next start ({drain})."
+_NEXT_STEPS = {
+    "gpu_lost": "On {host}: `nvidia-smi`, `dmesg | grep -i xid`. Only a reboot may bring the GPU back: " + _DRAIN,
+    "gpu_memory": "On {host}: `nvidia-smi -q -d ECC,ROW_REMAPPER`. A repair needs a reset of the GPU: " + _DRAIN,
+    "gpu_xid": "On {host}: `dmesg | grep -i xid`, and NVIDIA's table of XIDs. If it happens again, " + _DRAIN,
+    "link_down": "On {host}: `dmesg | grep -i link`, `ethtool {device}` or `ibstat`; check cable and switch port. "
+    "If it happens again, " + _DRAIN,
+    "link_degraded": "On {host}: `ethtool -S {device}` or `perfquery`; clean or change cable and optics. "
+    "If it goes on, " + _DRAIN,
+}
 
 
 @dataclass(frozen=True)
@@ -68,10 +79,11 @@ class Hardware(Thresholds):
         return tuple(self._finding(snapshot, host_faults) for host_faults in faults.values())
 
     def _finding(self, snapshot: Snapshot, faults: list[Fault]) -> Finding:
+        """Return the finding about faults of one host that have the same cause."""
         first = faults[0]
         uuids = {fault.uuid for fault in faults if fault.uuid}
         ranks = sorted(r.rank for r in snapshot.reported_ranks if r.host == first.host and r.device in uuids)
-        affected = f" (rank {', '.join(map(str, ranks))})" if ranks else ""
+        affected = f" ({ranks_text(ranks)})" if ranks else ""
         more = f", and {len(faults) - 1} more (in the evidence)" if len(faults) > 1 else ""
         return new_finding(
             snapshot,
@@ -136,15 +148,3 @@ class Hardware(Thresholds):
             count = errors.get(counter, 0)
             if count > limit * max(seconds, self.rate_seconds):
                 yield "link_degraded", f"{count} {counter} in {seconds:.0f} s (threshold {limit * 60:g} per minute)"
-
-
-_DRAIN = "take the host out before the next start ({drain})."
-_NEXT_STEPS = {
-    "gpu_lost": "On {host}: `nvidia-smi`, `dmesg | grep -i xid`. Only a reboot may bring the GPU back: " + _DRAIN,
-    "gpu_memory": "On {host}: `nvidia-smi -q -d ECC,ROW_REMAPPER`. A repair needs a reset of the GPU: " + _DRAIN,
-    "gpu_xid": "On {host}: `dmesg | grep -i xid`, and NVIDIA's table of XIDs. If it happens again, " + _DRAIN,
-    "link_down": "On {host}: `dmesg | grep -i link`, `ethtool {device}` or `ibstat`; check cable and switch port. "
-    "If it happens again, " + _DRAIN,
-    "link_degraded": "On {host}: `ethtool -S {device}` or `perfquery`; clean or change cable and optics. "
-    "If it goes on, " + _DRAIN,
-}

@@ -69,8 +69,9 @@ def new_finding(
         # A stall stays the same finding if its cause changes. A job that moves has another step in each snapshot.
         fault, onset_step = ("", step) if stalled else (cause, None)
         key = (uid, detector, fault, ranks or culprit_hosts, onset_step)
+    text = "|".join(map(str, (snapshot.job_id, *key)))
     return Finding(
-        id=_finding_id(snapshot.job_id, *key),
+        id=hashlib.blake2b(text.encode(), digest_size=8).hexdigest(),
         job_id=snapshot.job_id,
         detector=detector,
         cause=cause,
@@ -95,16 +96,11 @@ def new_finding(
     )
 
 
-def _finding_id(*parts: object) -> str:
-    """Return the id of a finding, which is the same for equal parts."""
-    return hashlib.blake2b("|".join(map(str, parts)).encode(), digest_size=8).hexdigest()
-
-
 def checkpoint_seconds(ranks: Sequence[RankState]) -> float | None:
     """Return the age of the newest checkpoint by the clock of the host that wrote it; None if there is none."""
     ages = [
-        r.step_seconds
-        + max(0.0, r.last_step_time - r.last_checkpoint_time)  # since the end of a step or of a checkpoint
+        r.step_seconds  # since the end of the last step or of the last checkpoint, whichever is later
+        + max(0.0, r.last_step_time - r.last_checkpoint_time)
         for r in ranks
         if r.last_checkpoint_time is not None and r.last_step_time is not None
     ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from zmon.detectors import endings, hangs
 from zmon.job.ends import ended_ranks
 from zmon.job.facts import gone_seconds
-from zmon.job.merging import joined, overlap
+from zmon.job.merging import combined, joined
 from zmon.job.restarts import is_over
 from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
@@ -75,7 +75,7 @@ class Stall(hangs.HangLimits, endings.EndLimits):
             job = replace(snapshot, ranks=tuple(r for r in snapshot.ranks if r.alive and r.rank not in culprits))
         if culprits or not faults:
             faults += filter(None, [hangs.link_finding(job, self)])
-        return overlap(snapshot, faults) if faults else None
+        return combined(snapshot, faults) if faults else None
 
     def _silence(self, snapshot: Snapshot) -> Finding | None:
         """Return a finding if nothing moves, and no end of a rank is about to show why."""

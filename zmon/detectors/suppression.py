@@ -45,7 +45,7 @@ TABLE = (
     # During a stall, detectors of steps see only older steps, so they cannot tell whether a fault is over.
     Suppression(STALL, STEP_DETECTORS, holds=True, except_causes=MOVING_CAUSES),
     Suppression("straggler", ("slowdown", "efficiency")),  # the straggler is the culprit of the slowdown
-    # What a straggler costs is no loss to a rank that changes; once it is gone, the rest is measured again.
+    # The loss to a straggler is no loss to a slow rank that changes. Once the straggler is gone, the rest is measured.
     Suppression("straggler", ("imbalance",), silenced_causes=JITTER_CAUSES),
     Suppression("imbalance", ("efficiency",)),
     # A job that always lost time to a slow rank that changes may still become slower for another reason.

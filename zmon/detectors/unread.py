@@ -1,4 +1,4 @@
-"""Report jobs with ranks that live and whose state nobody can read. Without this finding there would be no such job.
+"""Report living ranks whose state nobody can read. Without this finding, zmon might show nothing of their job.
 
 It is no detector of the table ALL, because there may be no snapshot of such a job. The hub calls it with what all
 agents report about the job. Pure.
@@ -65,7 +65,7 @@ _CAUSES = {
 class Unread(Thresholds):
     """The detector `unread`; the threshold in seconds."""
 
-    # A box that cannot be read for this long is reported. It is tried again after 5 s, so that this is the second try.
+    # A box that cannot be read for this long is reported. The agent tries it again after 5 s, so it has failed twice.
     after_seconds: float = 5.0
     name = UNREAD
     causes = tuple(cause.cause for cause in _CAUSES.values())

@@ -258,10 +258,10 @@ class Hub:
     async def _run(self, app: web.Application) -> AsyncIterator[None]:
         """Run the loops while the application is served, and end them after that."""
         config = self.config
-        if config.http and config.http.credentials and config.max_agents > 1:
+        if config.http and config.http.credentials_key and config.max_agents > 1:
             log.warning(
                 "each agent sees the %s of --http-config and can ask the others with it: show agents a certificate",
-                config.http.credentials,
+                config.http.credentials_key,
             )
         async with http_client.session(config.http, config.max_connections, socket=config.socket) as session:
             loops = (self.run_passes(session), self._agents.follow(self.discovery, session))

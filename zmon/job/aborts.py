@@ -25,8 +25,8 @@ def is_aborted_while_waiting(state: RankState) -> bool:
 
     An older kernel does not report an exit status.
     """
-    wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
-    if not wordless or state.device == "cpu":
+    is_wordless = not state.alive and state.last_words is None and state.exit_status in (None, "signal SIGABRT")
+    if not is_wordless or state.device == "cpu":
         return False
     # Time in one state before the rank ended. A rank without an agent may have ended just now.
     still_seconds = state.state_seconds - (gone_seconds(state) if state.watched else 0.0)
@@ -86,7 +86,7 @@ def _awaited_at_store(victims: Sequence[RankState], late: Sequence[RankState], m
     return [r for r in outside if r.rank in missing] or (outside if len(outside) == 1 else [])
 
 
-def are_aborted(ranks: Sequence[RankState], failed: Set[int], waiters: Set[int] = frozenset()) -> bool:
+def are_aborted(ranks: Sequence[RankState], failed: Set[int], waiters: Set[int]) -> bool:
     """Return True if the watchdog ended ranks and no rank `failed` by itself: the cause is the network, or a mismatch.
 
     `waiters`: the ranks that waited in a collective when they ended, by flight record.

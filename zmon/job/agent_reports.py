@@ -1,8 +1,9 @@
-"""Make the reports of several agents comparable and complete: their delay, ages as of now, earlier ends, one shard.
+"""Make the reports of several agents comparable and complete, and leave out the jobs of other shards.
 
 Pure. Two clocks are never compared directly: a report is late by the time that it took longer than the fastest report
 of the last minutes. The shortest delay itself is not measured. An agent learns how a process ended only while it
-watches the process: an agent that was restarted finds boxes of ranks that had ended before, and cannot know how.
+watches the process. After its restart, it finds the boxes of ranks that ended before, and cannot know how they ended.
+So their ends are taken from its earlier reports.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ def _as_of_later(state: RankState, seconds: float) -> RankState:
 
 
 def _later(age: float | None, seconds: float) -> float | None:
-    """Return an age as it is after so many seconds; None stays unknown."""
+    """Return an age as it is `seconds` later; None stays unknown."""
     return None if age is None else age + seconds
 
 
@@ -111,7 +112,7 @@ def with_earlier_ends(report: AgentReport, earlier: AgentReport, seconds: float)
 
 
 def _with_earlier_end(state: RankState, earlier: RankState, seconds: float) -> RankState:
-    """Return the state of a rank with what its earlier state, so many seconds ago, tells about its end."""
+    """Return the state of a rank with what its earlier state, from `seconds` ago, shows about its end."""
     launcher_ages = (state.launcher_gone_seconds, _later(earlier.launcher_gone_seconds, seconds))
     relaunched = state.relaunched_seconds
     with_launcher = replace(

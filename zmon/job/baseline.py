@@ -91,6 +91,7 @@ class BaselineLearner:
                 self._open.clear()
 
     def _learn(self, newest: StepWindow) -> None:
+        """Add a complete window, and learn the baseline anew if it does not fit any more."""
         self.step_windows.append(newest)
         if self._consecutive and not is_comparable(newest, self._consecutive[-1]):
             self._consecutive.clear()

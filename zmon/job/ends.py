@@ -48,7 +48,8 @@ def ended_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     """Return the dead ranks, and the ranks that have raised and are about to end, which may take seconds.
 
     A job may survive an exception that reached its excepthook. So a living rank counts only if it has finished no step
-    since the exception, and if a rank is dead, all ranks are overdue, or a rank hangs in its end (`_is_stuck`).
+    since the exception. In addition, a rank must be dead, or all ranks be overdue, or a rank hang in its end
+    (`_is_stuck`).
     """
     dead = [r for r in ranks if not r.alive]
     leaving = [r for r in ranks if r.alive and r.leaving_seconds is not None and r.step_seconds >= r.leaving_seconds]
@@ -65,7 +66,7 @@ def _is_stuck(leaver: RankState, moving: Sequence[RankState]) -> bool:
     return left_seconds >= limit_seconds and all(r.step_seconds >= left_seconds for r in moving)
 
 
-def ends_of(ranks: Sequence[RankState], waiters: Set[int] = frozenset()) -> list[End]:
+def ends_of(ranks: Sequence[RankState], waiters: Set[int]) -> list[End]:
     """Return the end of each rank that has ended; its way also depends on the ends of the other ranks.
 
     `waiters`: see `Snapshot.waiters`.

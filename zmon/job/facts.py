@@ -1,13 +1,15 @@
 """Say when something happened to a rank, how exactly the time is known, and which of two facts came first. Pure.
 
-A fact has an earliest and a latest time, in seconds relative to the snapshot: -3.0 is three seconds ago. The difference
-depends on how the fact was observed, so a comparison of two facts needs no other tolerance:
+A fact has an earliest and a latest time, in seconds relative to the snapshot: -3.0 is three seconds ago. How far they
+are apart depends on how the fact was observed:
 
 - The rank stamps its last words itself, and the kernel stamps its signals. Their times are exact.
 - An agent polls locks, process states and launchers. It observes a change of these at most `LOOK_SECONDS` late.
-- Facts of two hosts differ further by `ALIGNED_SECONDS`, because their reports travel.
-- One cause may show on several ranks one after the other. A caller that compares these facts gives the seconds
-  (`spread`).
+
+A comparison of two facts (`before`) adds two tolerances:
+
+- `ALIGNED_SECONDS` if the facts are of two hosts, because their reports travel.
+- `spread`, which the caller gives: one cause may show on several ranks one after the other.
 """
 
 from __future__ import annotations

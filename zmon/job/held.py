@@ -1,4 +1,6 @@
-"""Decide for how long GPUs that a holder has are idle, and which processes are left there. Pure.
+"""Decide for how long the GPUs of a holder are idle, and which processes are left there. Pure.
+
+A holder is a job, a pod or a control group to which GPUs are allocated.
 
 The GPUs are in use while a rank is within its lease, or while a kernel of any process runs on one of the GPUs. If both
 are unknown at some moment, the GPUs count as in use.
@@ -37,7 +39,7 @@ class Holding:
 
     def __init__(self, now: float, is_new: bool) -> None:
         """`is_new`: the holder was not in the agent's last list, which is some seconds old."""
-        self._ran_at = now
+        self._ran_at = now  # the last time at which the GPUs were in use, or may have been
         self._ran: bool | None = False if is_new else None  # a rank or a process, since the allocation; None: unknown
 
     def idle(self, now: float, state: HolderState) -> Idle | None:

@@ -1,7 +1,7 @@
 """The recent steps of a job, aligned over all ranks. Pure.
 
-Steps are matched by their number, never by a clock. If ranks heal in their processes, steps are numbered from the
-moment at which the ranks joined, because a process that replaces a rank has taken none of the earlier steps.
+Steps are matched by their number, never by a clock. If ranks heal in their processes, a process that replaces a rank
+has taken none of the earlier steps. So steps are numbered from the moment at which the ranks joined.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_APART = 1024  # the most steps between two that an agent sends: two blocks 
 _MAX_PENDING = 512
 _MAX_PENDING_ROWS = 32_768
 _MIN_PENDING = 16  # twice as many as a request of the hub returns
-_MAX_NEW = 4096  # steps in one pass; an agent returns about eight, unless it wants to keep the hub busy
+_MAX_NEW = 4096  # steps in one pass; an agent returns about eight, and only a hostile one returns more than this
 _NO_JOINS: Mapping[str, int] = MappingProxyType({})
 
 

@@ -1,4 +1,4 @@
-"""Merge findings about one job, in one pass (`overlap`) and from pass to pass (`updated`): one incident is one alert.
+"""Merge findings about one job, in one pass (`combined`) and from pass to pass (`updated`): one incident is one alert.
 
 A rank may be killed while another rank is frozen, or while a link is down. If each fault has its own proof, they join
 in one finding, which keeps the cause of the fault that began first. A fault that only follows from another fault does
@@ -115,7 +115,7 @@ def _with_victims(finding: Finding, exits: str) -> Finding:
     return replace(finding, summary=f"{summary}; victims: {exits}", evidence=evidence)
 
 
-def overlap(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:
+def combined(snapshot: Snapshot, faults: Sequence[Finding]) -> Finding:
     """Return one finding for the faults that are proven now; `faults` has the most certain one first, at least one.
 
     The fault that began first gives the finding its cause. If a fault may follow from another one, only the most

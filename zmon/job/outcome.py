@@ -39,7 +39,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.rank import RankState
 
 _LOST_HOST = "host_lost"  # the cause of a finding about a host that does not answer
-_ABOUT_A_RANK = ("rank_exited", "crash_loop", "unknown")  # causes of findings that leave the class of the failure open
+# Causes of findings that do not say of which class the failure is.
+_CAUSES_WITHOUT_CLASS = ("rank_exited", "crash_loop", "unknown")
 _BY_SCHEDULER = {"time_limit": CANCELLED, "preemption": PREEMPTED, "node_failure": NODE_LOST}
 
 
@@ -118,7 +119,7 @@ def ended_launch(
 
 def _next_step(fault: Finding | None, failure: Failure | None) -> str:
     """Return the next step of the failure's class if the class says more than the fault, else that of the fault."""
-    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _ABOUT_A_RANK):
+    if failure and failure.name != UNKNOWN_CLASS and (fault is None or fault.cause in _CAUSES_WITHOUT_CLASS):
         return failure.next_step
     return fault.detail if fault else ""
 
@@ -194,17 +195,17 @@ def _outcome(snapshot: Snapshot, fault: Finding | None) -> tuple[str, str]:
         is_unclear = fault.cause == "unknown" and fault.severity != "critical"
         return UNKNOWN_END if is_unclear else FAILED, fault.summary
     ends = ends_of(snapshot.ranks, snapshot.waiters)
-    size = len(snapshot.ranks)
-    ranks = f"all {size} ranks" if size > 1 else "its rank"
+    num_ranks = len(snapshot.ranks)
+    who = f"all {num_ranks} ranks" if num_ranks > 1 else "its rank"
     step = max(r.step for r in snapshot.ranks)
     if cancelled := [end for end in ends if end.way is Way.CANCELLED or _left_after_a_signal(end.rank)]:
         step_and_way = f"at step {step} ({_ended_by(cancelled)})"
         if any(sender_pid(end.rank) is not None or is_interrupted(end.rank) for end in cancelled):
-            return CANCELLED, f"its owner ended {ranks} {step_and_way}"
-        return CANCELLED, f"{ranks} ended {step_and_way}, as if by the owner; nothing shows who sent the signal"
+            return CANCELLED, f"its owner ended {who} {step_and_way}"
+        return CANCELLED, f"{who} ended {step_and_way}, as if by the owner; nothing shows who sent the signal"
     if all(end.way is Way.FINISHED for end in ends):
-        return DONE, f"{ranks} finished at step {step}"
-    return UNKNOWN_END, f"{ranks} ended at step {step} ({_ended_by(ends)}), and no fault explains it"
+        return DONE, f"{who} finished at step {step}"
+    return UNKNOWN_END, f"{who} ended at step {step} ({_ended_by(ends)}), and no fault explains it"
 
 
 def _left_after_a_signal(state: RankState) -> bool:

@@ -1,8 +1,8 @@
 """The time until torch itself ends a collective that hangs, by the timeout of the default process group. Pure.
 
-A rank has this timeout as a label (zmon/probe/hooks/world.py). Torch counts from the call that issues the collective,
-zmon from the moment at which the rank waits in it, which is later if the job issues it and goes on: then torch ends it
-sooner. Other groups have timeouts of their own, which are unknown.
+A rank has this timeout as a label (zmon/probe/hooks/world.py). Torch counts from the call that issues the collective.
+zmon counts from the moment at which the rank waits in it. If the job issues the collective and goes on, that is later,
+and torch ends the collective sooner than zmon says. Other groups have timeouts of their own, which are unknown.
 """
 
 from __future__ import annotations

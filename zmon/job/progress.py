@@ -4,7 +4,7 @@ Pure. The time left is the remaining steps × the wall-clock time per step of th
 at most: evaluations and checkpoints between the steps count, stalls do not, because nobody can foresee them. The
 interval is that of the slowest and the fastest quarter of this hour. The pace is that of finished steps, whatever their
 numbers are: a job that resumed at step 30,000 has finished none of these. It is unknown until 3 minutes and 4 steps are
-measured, so also after a restart of the job or of the hub.
+measured. After a restart of the job or of the hub, it is measured anew.
 """
 
 from __future__ import annotations

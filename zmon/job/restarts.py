@@ -50,14 +50,6 @@ def seconds_since_start(state: RankState) -> float:
     return state.step_seconds_total + sum(state.between_seconds.values()) + state.open_seconds
 
 
-def _launch_start(snapshot: Snapshot) -> float:
-    """Return the newest start of the launch's ranks, by their hosts' clocks (unix seconds).
-
-    It identifies the launch, and must not be used to order launches.
-    """
-    return max(r.start for r in snapshot.reported_ranks)
-
-
 def launch_began(snapshot: Snapshot) -> float:
     """Return the time at which the launch began, by the hub's clock (unix seconds)."""
     return snapshot.time - max(seconds_since_start(r) for r in snapshot.reported_ranks)
@@ -71,7 +63,7 @@ def launch_end(snapshot: Snapshot, finding: Finding) -> LaunchEnd:
     culprit = next((r for r in ranks if r.rank in finding.ranks), None)
     return LaunchEnd(
         attempt=snapshot.attempt,
-        start=_launch_start(snapshot),
+        start=max(r.start for r in ranks),
         began=launch_began(snapshot),
         ended=snapshot.time - min((r.gone_seconds or 0.0 for r in snapshot.ranks), default=0.0),
         step=max(r.step for r in ranks),

@@ -1,9 +1,9 @@
 """Find the launches that a user started under the job id of another launch that lives: each is a job of its own.
 
 Pure. On one host the ranks find out by themselves and take another id (zmon/box/living_launch.py). Of launches on
-different hosts, only the hub knows both. They are two jobs if both live and have a rank with the same number, or if
-their world sizes differ. But a launch that began after the other had lost a rank has replaced it, and a rank that has
-left its last words does not count as living.
+different hosts, only the hub knows both. Two launches that both live are two jobs if they have a rank with the same
+number, or if their world sizes differ. There is one exception: a launch that began after the other had lost a rank has
+replaced it. A rank that has left its last words does not count as living.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _ids_of_second_launches(states: Collection[RankState], known: Set[str], sile
 
 
 def _launches(states: Iterable[RankState]) -> list[list[RankState]]:
-    """Return the ranks by launch. Ids that one launcher gave its launches, one after the other, are of one launch."""
+    """Return the ranks by launch. The ids that one launcher gave to its attempts count as one launch."""
     by_id: defaultdict[str, list[RankState]] = defaultdict(list)
     ids_of_launcher: defaultdict[tuple[str, str], dict[int, str]] = defaultdict(dict)  # launcher → attempt → id
     for state in states:

@@ -9,7 +9,7 @@ from zmon.schema.rank import RankState
 
 
 def standing_out(ranks: Sequence[RankState], most: int, first: Collection[int] = ()) -> Sequence[RankState]:
-    """Return at most so many of the ranks, in their order: those in `first`, then those whose place is the rarest."""
+    """Return at most `most` of the ranks, in their order: those in `first`, then those whose place is the rarest."""
     if len(ranks) <= most:
         return ranks
     first_ranks = frozenset(first)

@@ -218,6 +218,7 @@ class Account:
         )
 
     def _begin(self, snapshot: Snapshot) -> None:
+        """Begin a new launch. The time since the last one is its restart."""
         previous = self.start
         lead = snapshot.reported_ranks[0]
         if previous is not None and self.until is not None:

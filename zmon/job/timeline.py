@@ -1,4 +1,4 @@
-"""Make one snapshot per job from the reports of all agents, and decides which ranks form one launch.
+"""Make one snapshot per job from the reports of all agents, and decide which ranks form one launch.
 
 Pure. The clocks of two hosts are never compared: ages are durations measured on the host itself, up to its report, and
 brought to the hub's present (zmon/job/agent_reports.py).
@@ -145,6 +145,7 @@ def _snapshot(
     hardware: Sequence[HostWindow],
     second_jobs: Sequence[str] = (),
 ) -> Snapshot:
+    """Return the snapshot of the newest launch among the ranks of one job."""
     launch = newest_attempt(states)
     reported = {r.rank for r in launch}
     hosts = {r.host for r in launch if r.activity != "done" and (r.gone_seconds or 0.0) < NEWS_SECONDS}

@@ -1,8 +1,8 @@
 """The work of a job relative to the peak of its devices. Pure.
 
-The floating-point operations and the memory traffic of the recent steps, of all ranks, are divided by their duration
-and by the sum of the peaks of all devices. A ratio is unknown if the work or the device of one rank is unknown. Ranks
-that share a device, such as the processors of a host, share its peak.
+The floating-point operations of all ranks in the recent steps are divided by the duration of these steps, and by the
+sum of the peaks of all devices. The same is done with the memory traffic. A ratio is unknown if the work or the device
+of one rank is unknown. Ranks that share a device, such as the processors of a host, share its peak.
 """
 
 from __future__ import annotations

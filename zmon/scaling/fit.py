@@ -1,9 +1,9 @@
-"""Fits a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
+"""Fit a model of a step to recorded sizes: the self time of a rank, and the speed of the exchanges between ranks.
 
 Pure. Self time is a straight line over the samples of a rank. If the largest size was recorded with two batches, the
 line uses that size alone, because at smaller sizes fewer ranks share caches, memory bandwidth and processors. The speed
 of an exchange comes from its exposed time, and therefore includes the effect of what hides it. If the links were
-measured by themselves (`zmon bench-comm`), their speed is used as it is, and the exposed time of the steps gives the
+measured by themselves (`zmon bench-comm`), their speed is used as it is. The exposed time of the steps then gives the
 part of an exchange that nothing hides.
 """
 

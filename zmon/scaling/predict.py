@@ -1,4 +1,4 @@
-"""Predicts a step on a number of ranks from the work of a rank, the bytes that ranks exchange, and the speed of links.
+"""Predict a step on a number of ranks from the work of a rank, the bytes that ranks exchange, and the speed of links.
 
 Pure. Seconds and bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (see its
 doc/PERFORMANCE.md). With p ranks, an all-to-all moves the share (p-1)/p of the bytes that a rank sends, and an
@@ -39,6 +39,7 @@ class Link:
     latency_seconds: float = 0.0  # time of a collective without data
 
     def seconds(self, num_bytes: float) -> float:
+        """Return the time in which the link carries these bytes."""
         return self.latency_seconds + num_bytes / self.bytes_per_second
 
 

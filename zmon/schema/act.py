@@ -14,29 +14,31 @@ from zmon.format import listed
 from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import SCHEMA
 
-CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS = "capture", "kill_culprit", "end_job", "stop_restarts"
+# The acts.
+CAPTURE = "capture"  # write the incident at once
+KILL_CULPRIT = "kill_culprit"  # kill each rank at fault
+END_JOB = "end_job"  # end the launchers of the job
+STOP_RESTARTS = "stop_restarts"  # end the launchers of a job that fails at each start
 ACTS = (CAPTURE, KILL_CULPRIT, END_JOB, STOP_RESTARTS)
-AGENT_ACTS = (KILL_CULPRIT, END_JOB, STOP_RESTARTS)  # an agent does these; the hub writes a capsule itself
-OBSERVE, ENFORCE = "observe", "enforce"
-MODES = (OBSERVE, ENFORCE)
-
+AGENT_ACTS = (KILL_CULPRIT, END_JOB, STOP_RESTARTS)  # an agent does these; the hub writes the incident itself
+# The modes of a rule.
+OBSERVE = "observe"  # record the intent, and ask for no act
+ENFORCE = "enforce"  # ask for the act
 # The results of an intent.
-OBSERVED = "observed"  # it was only written down
+OBSERVED = "observed"  # it was only recorded
 REFUSED = "refused"  # by a guard of the hub, or by an agent
 UNANSWERED = "unanswered"  # the act was asked for, and no answer came
-ACTED = "acted"
+ACTED = "acted"  # the act was done
 RESULTS = (OBSERVED, REFUSED, UNANSWERED, ACTED)
 # The outcomes of an act.
 STEPS_AGAIN = "steps_again"  # the job finishes steps again
-ENDED = "ended"  # the job has ended, as it should
-DID_NOT_HELP = "did_not_help"  # neither happened within the lease
+ENDED = "ended"  # the launch has ended, and nothing restarts it
+DID_NOT_HELP = "did_not_help"  # neither happened in time (zmon/hub/acts/score.py)
 OUTCOME_UNKNOWN = "unknown"  # no agent reported the job any more
-OUTCOMES = (STEPS_AGAIN, ENDED, DID_NOT_HELP, OUTCOME_UNKNOWN)
-# The scores of an intent that was only observed.
+# The scores of an intent whose act was not done.
 RIGHT = "right"  # somebody killed the rank or the launch without progress in between
 WRONG = "wrong"  # the job went on by itself
 UNCLEAR = "unclear"  # neither, or it is not known
-SCORES = (RIGHT, WRONG, UNCLEAR)
 # Hub and agent allow one act on a job within this time: a second one would meet the job that the first one restarts.
 ACT_INTERVAL_SECONDS = 600.0
 
@@ -71,9 +73,9 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     rule: str  # its name in the policy
     act: str
-    mode: str  # one of MODES
+    mode: str  # OBSERVE or ENFORCE
     time: float  # when the rule asked
-    # Of the finding, and of its job
+    # The finding and its job
     finding: str  # its id
     job_id: str
     launch_id: str
@@ -84,17 +86,17 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
     confidence: float
     ranks: tuple[int, ...]
     hosts: tuple[str, ...]
-    run_uids: tuple[str, ...]  # of the ranks about which agents are asked: at fault, or one of each launcher
+    run_uids: tuple[str, ...]  # of the ranks at fault, or of one rank of each launcher: agents are asked about these
     step: int | None
     onset: float
     labels: Mapping[str, str]  # those of the job that the rule reads
-    # What became of it
+    # What became of the request
     capsule: str | None = None  # the incident, written before the act; None: it was not written in time
-    result: str = OBSERVED
+    result: str = OBSERVED  # one of RESULTS
     reasons: tuple[str, ...] = ()  # why it was refused, or what agents answered
-    outcome: str = ""  # one of OUTCOMES; "": not known yet, or nothing was done
+    outcome: str = ""  # STEPS_AGAIN, ENDED, DID_NOT_HELP or OUTCOME_UNKNOWN; "": not known yet, or nothing was done
     outcome_seconds: float | None = None  # from the onset to the outcome
-    score: str = ""  # one of SCORES; "": not known yet, or something was done
+    score: str = ""  # RIGHT, WRONG or UNCLEAR; "": not known yet, or something was done
 
     @property
     def who(self) -> str:

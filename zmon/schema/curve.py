@@ -1,9 +1,10 @@
 """The scaling curve of a kind of job, and the efficiency of a job relative to it.
 
 Pure. A curve has one recorded point for each number of ranks and of samples per step. The efficiency of a job is its
-samples per second and rank, divided by those of a reference point. The reference is the point with the fewest ranks
-that the job scales from, weakly (as many samples per rank, Gustafson's law) or strongly (as many samples in all,
-Amdahl's law). Without such a point the efficiency is unknown, and the reason is part of the answer.
+samples per second and rank, divided by those of a reference point. A job scales weakly from a point with as many
+samples per rank (Gustafson's law), and strongly from a point with as many samples in all (Amdahl's law). The reference
+is the point with the fewest ranks from which it scales weakly, else strongly. Without such a point the efficiency is
+unknown, and the reason is part of the answer.
 """
 
 from __future__ import annotations
@@ -126,7 +127,7 @@ def are_similar(first: float, second: float) -> bool:
 
 
 def _scaling(point: Point, ranks: int, samples: int) -> str | None:
-    """Return how a step of this size scales from a point; None if it has another number of samples in both ways."""
+    """Return how a step of this size scales from a point; None if the samples differ both per rank and in all."""
     if are_similar(samples / ranks, point.samples / point.ranks):
         return WEAK
     return STRONG if are_similar(samples, point.samples) else None

@@ -15,7 +15,7 @@ from zmon.format import NONE, counted, duration
 DONE, FAILED, CANCELLED, PREEMPTED = "done", "failed", "cancelled", "preempted"
 NODE_LOST, UNKNOWN_END = "node_lost", "unknown"
 OUTCOMES = (DONE, FAILED, CANCELLED, PREEMPTED, NODE_LOST, UNKNOWN_END)  # of this version; a newer zmon may have others
-LATE_SECONDS = 60.0  # an end that the hub records later than this is marked: nobody saw it in time
+LATE_SECONDS = 60.0  # an end counts as late if the hub records it this long afterwards
 
 # The parts of a recovery, one after the other. An unknown part is absent; the time of `imports` is in `relaunch` then.
 RECOVERY_PHASES = (
@@ -73,7 +73,7 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
     next_step: str = ""
     detection_seconds: float | None = None  # from the fault to the first death; None: no fault, or reported too late
     teardown_seconds: float = 0.0  # from the first death to the last
-    # The account of the job up to then: seconds by cause, over all of its launches
+    # The account of the job up to then: seconds by time category, over all of its launches
     time: Mapping[str, float] = {}
     goodput_ratio: float | None = None
     restart: Restart | None = None  # None: no launch of the same launcher has followed
@@ -94,7 +94,7 @@ class EndedLaunch(msgspec.Struct, frozen=True, kw_only=True):
         """The reason of the end, and what followed."""
         known = self.failure and self.failure != "unknown"
         kind = f"{self.failure.replace('_', ' ')}: " if known else ""
-        late = "told late: the hub was down, or no agent answered it" if self.is_late else ""
+        late = "recorded late: the hub was down, or no agent answered it" if self.is_late else ""
         return "; ".join(part for part in (kind + self.summary, self._restart_text(), late) if part)
 
     @property
@@ -129,7 +129,8 @@ class LaunchEnd:
     """The end of one launch that a fault ended. Times are unix seconds by the hub's clock, unless noted."""
 
     attempt: int
-    start: float  # the newest start of its ranks, by the clock of that rank's host
+    # The newest start of its ranks, by the clock of that rank's host. It identifies the launch; it orders no launches.
+    start: float
     began: float
     ended: float
     step: int  # the furthest step of its ranks

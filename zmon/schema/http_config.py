@@ -59,8 +59,8 @@ class HttpConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     follow_redirects: Literal[False] = False
 
     @property
-    def credentials(self) -> str:
-        """The key of the password or the token; "" if there is none."""
+    def credentials_key(self) -> str:
+        """The key that has the password or the token: basic_auth or authorization; "" if there is none."""
         if self.basic_auth is not None:
             return "basic_auth"
         return "authorization" if self.authorization is not None else ""
@@ -85,16 +85,16 @@ class ClientConfig(msgspec.Struct, frozen=True):
 def client_config(document: Any, directory: Path, servers: Collection[Server]) -> ClientConfig:
     """Return a file's content, with paths relative to its directory. Raises ValueError with one line.
 
-    `servers`: the servers that this program asks. A password or token outside of the sections, as in files of earlier
-    versions, is allowed only if there is one such server, and is for it.
+    `servers`: the servers that this program asks. Files of earlier versions have no sections, only a password or token
+    outside of them. This is allowed only if the program asks one server, which then gets it.
     """
     file: _File = msgspec.convert(document, _File, dec_hook=lambda _, value: directory / str(value))
     sections = {server: section for server in SERVERS if (section := getattr(file, server)) is not None}
     for config in (file, *sections.values()):
         _check(config)
-    if file.credentials and (sections or len(servers) != 1):
+    if file.credentials_key and (sections or len(servers) != 1):
         names = ", ".join(f"{server}:" for server in SERVERS if server in servers)
-        raise ValueError(f"its {file.credentials} must be for one server: write it below one of {names}")
+        raise ValueError(f"its {file.credentials_key} must be for one server: write it below one of {names}")
     return ClientConfig(
         **{server: _section(file, sections.get(server), is_asked=server in servers) for server in SERVERS}
     )
@@ -104,7 +104,7 @@ def _section(file: _File, section: HttpConfig | None, *, is_asked: bool) -> Http
     """Return what one kind of server gets: its section, completed by what the file has outside of the sections."""
     if section is not None:
         return section if section.tls_config else msgspec.structs.replace(section, tls_config=file.tls_config)
-    if file.credentials and is_asked:
+    if file.credentials_key and is_asked:
         return HttpConfig(file.basic_auth, file.authorization, file.tls_config)
     return HttpConfig(tls_config=file.tls_config) if file.tls_config else None
 

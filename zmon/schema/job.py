@@ -157,7 +157,7 @@ class JobView:
     attempt: int
     world_size: int
     ranks_seen: int
-    state: str
+    state: str  # the activity of most ranks, or: stalled, exited, unknown
     step: int | None
     step_seconds: float | None  # median of the recent steps
     step_seconds_p95: float | None

@@ -68,7 +68,7 @@ class Snapshot:
     plan: Plan | None = None  # the plan of this launch; None: the trainer sent none
     # Rank → innermost frame of the job's own code; only for ranks that stand still, once the hub has their stacks.
     frames: Mapping[int, str] = field(default_factory=dict)
-    # What ranks that stand still have done meanwhile; only for some of those that the others wait for.
+    # Rank → what it has done since it stands still; only for some of the ranks that the others wait for.
     standing: Mapping[int, Standing] = field(default_factory=dict)
     # Ranks that were outside the loops around their training steps when the hub looked, and have ended no step since.
     outside_loops: frozenset[int] = frozenset()

@@ -1,8 +1,12 @@
 """The table of measures: everything that is counted in a step of a rank.
 
-A row of `MEASURES` is one measure. All else follows from it: the slots of a boundary in the black box, the numbers that
-the C edge writes, the columns of `zmon.schema.steps.Steps`, of the step log and of a rank's totals, the metrics of a
-rank, and their documentation. A new measure is a row here and the place that counts it.
+A row of `MEASURES` is one measure. All else follows from it:
+
+- the slots of a boundary in the black box, and the numbers that the C edge writes
+- the columns of `zmon.schema.steps.Steps`, of the step log and of a rank's totals
+- the metrics of a rank, and their documentation
+
+A new measure is a row here and the place that counts it.
 
 The rank imports this module, so it uses the standard library only. Boxes, steps and totals have seconds as whole
 nanoseconds. -1 means unknown.

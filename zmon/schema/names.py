@@ -62,12 +62,15 @@ DEFAULT_GROUP = "0"
 STALL = "stall"  # the detector that reports jobs that stand still
 MOVING_CAUSES = ("launcher_gone", "sequence_lag")  # causes of a warning of that detector about a job that still moves
 
-# What proves a finding. lock: a process has let go of its box, so it is gone. process_state: a signal or
-# the freezer has stopped it. link: a link, or the connection to a host, is gone. sequence: collectives that can never
-# end. stacks: look after look, nothing has changed in the rank that the others wait for. device: the driver of a device
-# says it. steps: the times or the values of steps. silence: nothing but the lack of progress, or of answers.
-LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS = "lock", "process_state", "link", "sequence", "stacks"
-DEVICE, STEPS, SILENCE = "device", "steps", "silence"
+# What proves a finding.
+LOCK = "lock"  # the lock on a box shows whether a process lives
+PROCESS_STATE = "process_state"  # a signal or the freezer has stopped a process, or a launcher has ended
+LINK = "link"  # a link, or the connection to a host, is gone
+SEQUENCE = "sequence"  # the sequences of collectives contradict each other
+STACKS = "stacks"  # look after look, nothing has changed in the rank that the others wait for
+DEVICE = "device"  # the driver of a device reports a fault
+STEPS = "steps"  # the times or the values of steps
+SILENCE = "silence"  # nothing but the lack of progress, or of answers
 PROOFS = (LOCK, PROCESS_STATE, LINK, SEQUENCE, STACKS, DEVICE, STEPS, SILENCE)
 
 LOSS = re.compile(r"(?<![a-z])loss(?![a-z])|normalized_entropy", re.IGNORECASE)  # train_loss, loss/main, log_loss

@@ -22,7 +22,7 @@ class HealedPause(msgspec.Struct, frozen=True):
 
     place: Place
     longest_seconds: float
-    number: int
+    number: int  # of these pauses
     last_time: float  # unix seconds on the hub's host
 
 

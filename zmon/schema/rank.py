@@ -16,11 +16,9 @@ from zmon.schema.limits import JobId, Seconds, Whole
 from zmon.schema.names import COLLECTIVE_TIMEOUT, STEPS_BEFORE_JOIN, second_job_id
 
 T = TypeVar("T")
-# States of a process that does not run: stopped by a signal, held by a tracer (both as in proc(5)), and held by the
-# freezer of its control group, for which /proc has no letter.
-FROZEN = "F"
+FROZEN = "F"  # the state of a process that the freezer of its control group holds; /proc has no letter for it
+STOPPED_STATES = ("T", "t", FROZEN)  # processes that do not run; T: stopped by a signal, t: held by a tracer (proc(5))
 EXECUTED = "exec of another program"  # the exit status of a rank whose process lives on as another program
-STOPPED_STATES = ("T", "t", FROZEN)
 _SECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")  # a job can set a label to any text
 _COUNT = re.compile(r"[0-9]{1,15}")
 
@@ -46,9 +44,9 @@ class LastWords:
     where: str = ""  # the innermost frame of the job's own code: `load_batch() at train.py:88`; "": unknown
     root: str = ""  # the first exception in its chain of causes, `type: message`; "": the exception itself
     in_collective: bool | None = None  # a collective raised the exception or one of its causes; None: unknown
-    # The process that sent the SIGTERM that came before; 0: not in this PID namespace; None: unknown, or none came.
+    # The process that sent a SIGTERM before these last words; 0: not in this PID namespace; None: unknown, or none.
     sender_pid: Whole | None = None
-    late_sender_pid: Whole | None = None  # likewise of the SIGTERM that came after these last words
+    late_sender_pid: Whole | None = None  # the same for a SIGTERM after these last words
 
     @property
     def text(self) -> str:
@@ -163,8 +161,9 @@ class RankState:
     superseded: bool = False
     # Its place in the program
     entered: tuple[EnteredCollective, ...] = ()  # its last two collectives that have a sequence, the latest first
-    # Its progress. The part of the time since its last progress in which its agent did not look, and may not have run:
-    # the host was suspended, or had no processor for it.
+    # Its progress
+    # Part of the time since its last progress: the agent did not look then, because the host was suspended, or had no
+    # processor for the agent. The rank may not have run either.
     unobserved_seconds: Seconds = 0.0
     # By source of its losses, the step since which they are not finite; None: they are finite. Unknown ones are absent.
     not_finite_since: dict[str, Whole | None] = field(default_factory=dict)
@@ -193,7 +192,7 @@ class RankState:
 
     @property
     def steps_before_join(self) -> int:
-        """The steps that its process had finished when it joined its process group last; 0 as far as is known."""
+        """The steps that its process had finished when it joined its process group last; 0 if none is known."""
         text = self.labels.get(STEPS_BEFORE_JOIN, "")
         return int(text) if _COUNT.fullmatch(text) else 0
 

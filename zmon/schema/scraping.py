@@ -1,4 +1,4 @@
-"""The intervals at which Prometheus scrapes zmon: how they are written, and where rules say what they are made for.
+"""The intervals at which Prometheus scrapes zmon, and those for which its loaded rules are made.
 
 The windows of alert and recording rules follow from the scrape intervals (`dashboards/rules`). The rules record the
 intervals that they are made for, so that the dashboard and `zmon doctor` can read them. Pure.

@@ -44,7 +44,7 @@ class ProcessWork(msgspec.Struct, frozen=True):
     written_bytes: Whole | None
     network_bytes: Whole | None
     processes: tuple[Whole, ...]  # pids of the process and its children
-    switches: Whole | None  # how often the main thread has begun or ended to wait
+    switches: Whole | None  # how often the main thread has begun or stopped waiting
     # The kernel functions in which each thread that runs Python, and the main thread of each child, waits. "": it runs,
     # or the agent may not know.
     waits: tuple[str, ...]
@@ -67,10 +67,10 @@ class WorkSigns:
 class Standing:
     """The behaviour of a rank that makes no progress, since the hub looked at it first."""
 
-    # For so long all its stacks have been the same, and it and its children have used hardly any processor time and
-    # moved no data.
+    # For this long, all its stacks have been the same, and it and its children have used hardly any processor time and
+    # moved hardly any data.
     unchanged_seconds: float = 0.0
-    asleep_seconds: float = 0.0  # for so long its main thread has been in one sleep
+    asleep_seconds: float = 0.0  # for this long, its main thread has been in one sleep
     waits: tuple[str, ...] = ()  # see `ProcessWork`
     wait_channel: str | None = None  # the kernel function in which its main thread waits
     file_system: str | None = None  # see `ProcessWork`

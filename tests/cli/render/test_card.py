@@ -12,7 +12,9 @@ from zmon.cli.render.time_advice import Advice
 SLOW = finding(
     id="f2", detector="straggler", cause="slow_rank", severity="warning", resolved=NOW + 60, onset=NOW, evidence={}
 )
-HUNG = finding(step=401, summary="rank 2 hung", resolved=NOW + 60)  # at the end of the command
+# A hang that lasts until the end of the command.
+HUNG = finding(step=401, cause="compute_hang", summary="rank 2 hung", detail="Look at its stack.", resolved=NOW + 60)
+FROZEN = finding(detail="On node-a: `kill -CONT 1002`.", resolved=NOW + 60)
 SILENT = finding(
     severity="warning", cause="compute_hang", summary="no step for 3 s",
     evidence={"silence": {"seconds": 3.0, "critical_seconds": 20, "places": [], "reason": "", "healed_seconds": None}},
@@ -61,7 +63,12 @@ ROWS = {  # card → text that it has, text that it has not
         ["signal SIGTERM after 1 min 44 s, sent SIGTERM by process 8 (timeout)."], [],
     ),
     "stall that a signal ended": (
-        with_job(findings=(HUNG,), signalled=NOW + 30), ["after 1 min 44 s: rank 2 hung.", "next      kill"], ["over"]
+        with_job(findings=(HUNG,), signalled=NOW + 30),
+        ["after 1 min 44 s: rank 2 hung.", "next      Look at its stack."], ["over"],
+    ),
+    "frozen rank that has ended": (with_job(findings=(FROZEN,)), ["next      The process has ended"], ["kill -CONT"]),
+    "frozen rank that lives on": (
+        with_job(findings=(FROZEN,), num_living=1), ["next      On node-a: `kill -CONT 1002`."], ["has ended"]
     ),
     "stall that was over before the signal": (
         with_job(findings=(replace(HUNG, resolved=NOW + 20),), signalled=NOW + 30),

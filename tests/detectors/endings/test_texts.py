@@ -60,6 +60,15 @@ def test_evidence_of_a_size_mismatch_has_the_collective():
     assert (evidence.group, evidence.sequence) == ("0", 301)
 
 
+def test_advice_about_a_size_mismatch_is_certain_only_if_a_rank_is_named():
+    certain = detect(gloo_aborted(0, 4000), lost(1, 5000), lost(2, 4000), lost(3, 4000))
+    unclear = detect(gloo_aborted(0, 4000), lost(1, 5000), lost(2, 4000), lost(3, 5000))
+    assert (certain.ranks, unclear.ranks) == ((1,), ())
+    assert "of rank 1 on node-a differs from that of the other ranks" in certain.detail
+    assert "will end the same way" in certain.detail
+    assert "will end the same way" not in unclear.detail
+
+
 def test_evidence_of_a_broken_connection_has_the_pair():
     pair = detect(*PAIR, hardware=windows())
     assert (pair.hosts, pair.evidence.pair) == (("node-b", "node-c"), (1, 2))

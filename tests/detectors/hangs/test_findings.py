@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.build import NOW, finished, flight, killed, waiting
+from tests.build import NOW, finished, flight, killed, snapshot, waiting
 from tests.detectors.hangs.awaited import away
 from tests.detectors.hangs.one_rank import one, only
 from tests.detectors.hangs.paths import grid, in_control, in_world, pairs
@@ -12,6 +12,7 @@ from tests.detectors.hangs.records import WAITS, records
 from tests.detectors.hangs.silence import LOADING, STEP, healed, loading, sleeps
 from tests.detectors.stalls import STALL, inside, job, outside, stopped
 from zmon.detectors.stall import Stall
+from zmon.schema.limits import MAX_NAMED_MISSING
 
 
 def finding_about(scene, detector=STALL):
@@ -127,6 +128,13 @@ def test_advice_about_a_job_of_one_rank_says_where_its_line_is_while_its_stack_i
     assert finding_about(one(only(), frame=None)).detail.startswith(
         "Look at the innermost line of your code in its stack:"
     )
+
+
+def test_summary_counts_all_missing_ranks_although_a_snapshot_names_only_the_first():
+    states = [waiting(0, world_size=100), waiting(1, world_size=100)]
+    scene = snapshot(*states)
+    summary = finding_about(replace(scene, missing=scene.missing[:MAX_NAMED_MISSING])).summary
+    assert "a rank that zmon does not see (98 of 100)" in summary
 
 
 def test_line_on_a_gpu_may_wait_for_an_earlier_one():

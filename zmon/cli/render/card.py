@@ -22,6 +22,11 @@ _BAR = WIDTH - _LABEL
 _MIN_SHARE = 0.01  # of the time: smaller categories are no reason to act
 _MAX_OTHERS = 4  # lines about further findings, and about further jobs
 _TOGETHER = "\x1f"  # in place of a space at which no line may be broken, until the lines are wrapped
+# What to do about a frozen rank once its process is gone. The finding says how to let the process go on.
+_AFTER_FREEZE = (
+    "The process has ended. If a signal had stopped it, find out who sent the signal: a person, a debugger, or a "
+    "scheduler that suspends jobs. If it slept in the kernel, `dmesg -T | tail -50` on its host may show the reason."
+)
 _FILLS = "█▓▒░#=+"  # the time categories of the bar, the largest first
 
 Row = tuple[str, str]  # label and text
@@ -165,7 +170,8 @@ def _next(job: WatchedJob, fault: Finding | None) -> str:
     """Return what to do next: about the fault or the worst finding, else about what costs most."""
     finding = fault or next((f for f in worst_first(job.findings) if f.severity != "info"), None)
     if finding is not None:
-        return _without_hub(finding.detail)
+        is_gone = finding.cause == "rank_frozen" and not job.num_living
+        return _AFTER_FREEZE if is_gone else _without_hub(finding.detail)
     if not job.steps:  # the time that it took to start is no cost to reduce
         return "Look at the cards of the other nodes." if watched_part(job.view) else ""
     largest = _largest(job.view)

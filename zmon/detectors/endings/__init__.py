@@ -1,9 +1,10 @@
 """Ranks that have ended: which of them ended first, why, and whether the job will be started again. Pure.
 
-`rules` has the rules in order, and `job_end` what they share. A rule has a file if it needs one: `size_mismatch`,
-`launcher`, `signals` (with `signal_order` and `signal_reach`), `uneven_end`, `rendezvous`, `connection_loss`,
-`wordless_end`, `agreed_exit`. `memory` and `storage_errors` know why one rank ended. `crash_loop` compares starts. How
-one rank ended, and which rank ended before which, is in zmon/job. docs/endings.md has all cases.
+`rules` has the order of the rules and the short ones, and `job_end` what they share. The long rules are in
+`size_mismatch`, `launcher`, `signals` (with `signal_order` and `signal_reach`), `uneven_end`, `rendezvous`,
+`connection_loss`, `wordless_end` and `agreed_exit`. `memory` and `storage_errors` find out why one rank ended.
+`crash_loop` compares starts. How one rank ended, and which rank ended before which, is in zmon/job. docs/endings.md has
+all cases.
 """
 
 from zmon.detectors.endings.crash_loop import crash_loop_finding

@@ -59,6 +59,6 @@ def _code(state: RankState) -> int | None:
 
 
 def _is_between_steps(state: RankState) -> bool:
-    """Return True if the rank was in no collective after a step; argparse ends all ranks with code 2 at the start."""
+    """Return True if the rank was past its start and in no collective. At the start, argparse exits with code 2."""
     is_past_start = state.steps > 0 and state.activity != "init"
     return is_past_start and state.in_flight is None and state.phase == "other"

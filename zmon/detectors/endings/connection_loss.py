@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from zmon.detectors.endings.job_end import JobEnd, with_last_words
 from zmon.detectors.network import answering_hosts
 from zmon.detectors.new_finding import drain
-from zmon.detectors.wording import ranks_on
+from zmon.detectors.wording import ranks_on, verb
 from zmon.format import counted, listed
 from zmon.job.aborts import hung_ranks
 from zmon.job.connection_errors import is_timeout, peer_address, waited_at_store
@@ -38,8 +38,8 @@ def lost_host(end: JobEnd) -> Finding | None:
     lost = [r for r in unwatched if r.host in hosts]
     return end.finding(
         cause="host_lost",
-        summary=f"{', '.join(hosts)} does not answer, and the {len(end.snapshot.ranks)} ranks elsewhere died of broken "
-        f"connections at step {end.snapshot.ranks[0].step}",
+        summary=f"{', '.join(hosts)} {verb(hosts, 'does', 'do')} not answer, and the {len(end.snapshot.ranks)} ranks "
+        f"elsewhere died of broken connections at step {end.snapshot.ranks[0].step}",
         detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and start the "
         "job elsewhere.",
         confidence=0.8,

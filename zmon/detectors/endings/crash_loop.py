@@ -26,7 +26,7 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LOCK, STALL
 
-MAX_ENDS = 10  # in the evidence; people compare the last ones
+_MAX_ENDS = 10  # in the evidence; people compare the last ones
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def crash_loop_finding(snapshot: Snapshot, fault: Finding | None, limits: EndLim
         confidence=0.95 if repeated.step is not None or repeated.error else 0.8,
         summary=_summary(loop, repeated) + _outlook(snapshot),
         detail=_next_steps(repeated),
-        evidence=StallEvidence(num_starts=len(loop), ends=loop[-MAX_ENDS:]),
+        evidence=StallEvidence(num_starts=len(loop), ends=loop[-_MAX_ENDS:]),
         lasting_fault=f"crash_loop|{loop[0].start}",
     )
     return replace(finding, step=max(end.step for end in loop))

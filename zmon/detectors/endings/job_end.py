@@ -45,7 +45,7 @@ class JobEnd:
 
     @cached_property
     def ended(self) -> list[RankState]:
-        """The ranks that have ended; this takes less time than `ends`, which says how."""
+        """The ranks that have ended. They take less time to find than `ends`, which has the way in which each ended."""
         return ended_ranks(self.snapshot.ranks)
 
     def ended_as(self, *ways: Way) -> list[RankState]:

@@ -21,7 +21,7 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import PROCESS_STATE, STALL
 from zmon.schema.rank import RankState
 
-_KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # nobody ends a job like this
+_KILLED = ("signal SIGKILL", "signal SIGSEGV", "signal SIGABRT", "signal SIGBUS")  # no owner ends a job by these
 _MAX_PIDS = 8  # ranks of one host; a host seldom has more GPUs
 
 

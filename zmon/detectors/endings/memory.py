@@ -43,8 +43,7 @@ def _by_group(window: HostWindow, state: RankState) -> str | None:
         if killed and (state.job_id, state.rank) in group.ranks:
             limit_bytes = group.memory_limit_bytes
             limit = "" if limit_bytes is None else f" (limit {limit_bytes / _GIBIBYTE:.2f} GiB)"
-            processes = "1 process" if killed == 1 else f"{killed} processes"
-            return f"out of memory: the kernel killed {processes} in its control group {group.path}{limit}"
+            return f"out of memory: the kernel killed {_processes(killed)} in its control group {group.path}{limit}"
     return None
 
 
@@ -56,4 +55,8 @@ def _by_host(window: HostWindow, state: RankState) -> str | None:
     killed = increase(before.oom_kills, now.oom_kills)
     if not killed:
         return None
-    return f"probably out of memory: the kernel killed {killed} processes for it on {state.host} in the last minute"
+    return f"probably out of memory: the kernel killed {_processes(killed)} on {state.host} in the last minute"
+
+
+def _processes(number: int) -> str:
+    return "1 process" if number == 1 else f"{number} processes"

@@ -17,7 +17,7 @@ from zmon.detectors.endings.memory import out_of_memory
 from zmon.detectors.endings.rendezvous import rendezvous_failed
 from zmon.detectors.endings.signal_order import Signals
 from zmon.detectors.endings.signals import is_owners_end, partial_signal
-from zmon.detectors.endings.size_mismatch import may_be_unseen, mismatch_finding, unreported_mismatch
+from zmon.detectors.endings.size_mismatch import may_be_unreported, mismatch_finding, unreported_mismatch
 from zmon.detectors.endings.storage_errors import disk_steps
 from zmon.detectors.endings.uneven_end import uneven_end
 from zmon.detectors.endings.wordless_end import may_be_end_by_framework, wordless_end
@@ -45,7 +45,7 @@ def exit_finding(snapshot: Snapshot, limits: EndLimits) -> Finding | None:
         return None
     if end.seconds_ago < limits.rest_seconds and any(map(awaits_its_launchers_status, end.ended)):
         return None  # the status will show whether the owner ended the launcher
-    if end.seconds_ago < _REPORT_SECONDS and may_be_unseen(snapshot.ranks, end.ended):
+    if end.seconds_ago < _REPORT_SECONDS and may_be_unreported(snapshot.ranks, end.ended):
         return None  # the reports of other hosts may still show a mismatch
     if may_be_end_by_framework(end):
         return wordless_end(end)
@@ -76,8 +76,8 @@ def _first_fault(end: JobEnd) -> Finding | None:
         return None
     first = end.culprits[0]
     raised = first.last_words is not None and first.last_words.kind == "exception"
-    # torch's teardown aborts a rank now and then
-    all_done = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
+    # torch's teardown aborts a rank now and then, although the training had finished.
+    have_all_finished = not raised and all(r.activity == "done" for r in end.snapshot.ranks)
     memory = out_of_memory(end.snapshot, first)
     note = f" (process {first.pid} has not ended yet)" if first.alive else ""
     if first in hung_ranks(end.snapshot.ranks):
@@ -86,18 +86,18 @@ def _first_fault(end: JobEnd) -> Finding | None:
         cause="rank_exited",
         summary=f"rank {first.rank} on {first.host} exited at step {first.step} during {first.activity}: "
         f"{_last_message(first)}{f' ({memory})' if memory else note}",
-        detail=_next_steps(first, all_done, memory),
+        detail=_next_steps(first, have_all_finished, memory),
         confidence=0.95,
         culprits=end.culprits,
-        severity="warning" if all_done else None,
-        outlook="the training had finished" if all_done else None,
+        severity="warning" if have_all_finished else None,
+        outlook="the training had finished" if have_all_finished else None,
         evidence=with_last_words(StallEvidence(out_of_memory=memory), first),
     )
 
 
-def _next_steps(culprit: RankState, all_done: bool, memory: str | None) -> str:
+def _next_steps(culprit: RankState, have_all_finished: bool, memory: str | None) -> str:
     """Return the advice about a rank that failed first; `memory` is the proof that it ran out of memory."""
-    if all_done:
+    if have_all_finished:
         return f"All ranks had finished. Is the last checkpoint complete? The job's log on {culprit.host} has more."
     if memory:
         return (
@@ -124,7 +124,7 @@ def _last_message(state: RankState) -> str:
 def _unclear_end(end: JobEnd) -> Finding | None:
     """Return a warning if all ranks ended without last words, and no agent knows how."""
     if not end.is_unclear or end.seconds_ago < end.limits.rest_seconds:
-        return None  # their parent may still read their exit statuses, which the kernel then tells
+        return None  # their parent may still read their exit statuses, which an agent then learns from the kernel
     first = end.ended[0]
     why = "" if all(r.watched for r in end.ended) else ", while no agent watched them"
     return end.finding(

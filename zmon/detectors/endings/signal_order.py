@@ -31,7 +31,7 @@ Unit = Callable[[RankState], tuple[str, str]]  # the host or the launcher of a r
 
 @dataclass(frozen=True)
 class Signals:
-    """The signals that ended ranks of a job, beside the ranks that lost a connection or never met the others."""
+    """The ranks of a job that signals ended, and those that lost a connection or never met the others."""
 
     end: JobEnd
 
@@ -54,7 +54,8 @@ class Signals:
     def reached_first(self) -> list[RankState]:
         """The ranks that a signal reached before any rank lost a connection; none if a connection broke first.
 
-        An owner's signal makes no watchdog abort a rank, so an aborted rank ended first unless it certainly did not.
+        If NCCL's watchdog aborted a rank, only signals that certainly came before the abort count, because no owner's
+        signal causes one.
         """
         aborted = next((r for r in self.broken if r.last_words is None), None)
         lost = Earliest(began_to_end(r) for r in self.broken if r.last_words is not None)
@@ -65,8 +66,9 @@ class Signals:
     def _ended_by_launcher(self) -> set[int]:
         """The ranks that their launcher signalled because another one of its ranks had raised and ended.
 
-        That rank raised by itself: it raised later than an owner's signal reaches all hosts, and had no signal. If a
-        launcher sent the first signal, nothing is known: its owner may have signalled it and be slow with the others.
+        That rank raised by itself if it had no signal, although an owner's signal would have reached it before it
+        raised. If a launcher sent the first signal, this is not known: the owner may have signalled that launcher, and
+        be slow with the others.
         """
         first = self.ranks[0]
         if not is_exact(first) or sender(first) is Sender.LAUNCHER:
@@ -91,7 +93,8 @@ class Signals:
     def signalled_late(self) -> list[RankState]:
         """The ranks on the host of the first one that lost a connection before the same process signalled them too.
 
-        They ended with the first one. A memory watchdog signals another process only once it has looked again.
+        They ended together with the first one. A memory watchdog does not do this: it looks at the memory again before
+        it signals another process.
         """
         first = self.first
         return [
@@ -171,7 +174,7 @@ class Signals:
         ranks of a host reaches all of them within that time, so only those on the same host count, if there are any.
         """
         if len(self.ranks) < 2 or not all(map(is_exact, self.ranks)) or is_one_sweep(self.ranks):
-            return False  # the order of the signals is not known well enough, or tells nothing
+            return False  # the order of the signals is not known well enough, or has no meaning
         first = self.first
         others = [r for r in self.ranks if r is not first]
         others = [r for r in others if r.host == first.host] or others
@@ -180,13 +183,14 @@ class Signals:
         last = began_to_end(others[-1])
         lead = min(_lead_seconds(first, other) for other in others)
         breaks = (began_to_end(r) for r in self.broken)
-        is_answered = any(began.latest < lost.latest < second.latest for lost in breaks)
-        return lead > spread and (is_answered or lead > last.latest - second.latest)
+        broke_in_between = any(began.latest < lost.latest < second.latest for lost in breaks)
+        return lead > spread and (broke_in_between or lead > last.latest - second.latest)
 
     def has_late_neighbours(self) -> bool:
         """Return True if a rank on the host of the first rank lost a connection later, and had no signal until then.
 
-        mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, and known senders tell more.
+        mpirun then ends the ranks of all hosts, as an owner does. torchrun does not, so its ranks do not count. If the
+        sender of the first signal is known, it tells more than this.
         """
         first = self.first
         if not is_exact(first) or first.max_restarts is not None or sender(first) is not Sender.UNKNOWN:

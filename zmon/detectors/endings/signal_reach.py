@@ -31,12 +31,12 @@ def reach_of(signals: Signals) -> Reach:
     """Return the ranks that the first signal reached: all, or those of one host or launcher.
 
     Whoever signals ranks of several hosts, or of several launchers on one, ends the job. A rank whose connection broke
-    may have had the signal a moment later. The exit status tells, for the rank that ended first on its host: its
-    launcher signals the others.
+    may have had the signal a moment later. Its exit status shows this, but only for the rank that ended first on its
+    host or launcher: the launcher then signals the others.
     """
     end = signals.end
-    several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
-    unit = _host if several_hosts else launcher_of
+    has_several_hosts = len({r.host for r in end.snapshot.reported_ranks}) > 1
+    unit = _host if has_several_hosts else launcher_of
     reached = set(map(unit, (*signals.reached_first, *signals.in_one_sweep, *signals.signalled_late)))
     others = [r for r in end.snapshot.ranks if unit(r) not in reached and r.activity != "done"]
     gone = {r.rank for r in end.ended}

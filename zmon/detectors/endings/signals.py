@@ -20,8 +20,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.names import Severity
 from zmon.schema.rank import RankState
 
-# If processes of a host waited for a core for at least this share of the last minute (PSI), the order in which its
-# ranks had a signal tells nothing.
+# The order in which the ranks of a host had a signal has no meaning if processes of the host waited for a core for at
+# least this share of the last minute (PSI).
 _BUSY_RATIO = 0.3
 _SIGNAL_BY_CODE = {"129": "SIGHUP", "130": "SIGINT", "131": "SIGQUIT", "143": "SIGTERM"}  # 128 + the signal's number
 

@@ -1,11 +1,11 @@
-"""Find the rank that entered a collective with another size, or entered another collective, and so made others die.
+"""Find the rank that made others die because its collective differs from theirs in size or operation.
 
 gloo aborts a rank that receives more than it expects ("Received data size doesn't match expected size", pair.cc) within
 milliseconds, and the other ranks die because of it. The rank at fault looks like a victim, or has gone on to its next
-collective. The box of each rank, alive or dead, has its last two collectives, which are compared.
+collective. The box of each rank, alive or dead, has its last two collectives. This module compares them:
 
 - The sizes of an all-to-all may differ between ranks. They are compared only if the death of a rank shows that they
-  matter; then the rank whose size differs from the majority is the culprit.
+  matter. Then the rank whose size differs from the majority is the culprit.
 - Kernels before 6.15 report no exit status, so a rank without last words may have been killed. Then sizes prove a
   mismatch only where they must be equal.
 - NCCL compares nothing: the ranks wait until its watchdog aborts one of them.
@@ -37,9 +37,8 @@ _MISMATCH_ERROR = re.compile(
 
 
 def mismatch_finding(end: JobEnd) -> Finding | None:
-    """Return a finding about ranks that a library aborted because one of them brought another size or kind."""
-    even = even_ops(end.snapshot.steps)
-    mismatch = _fatal_mismatch(end.snapshot.reported_ranks, end.ended, even)
+    """Return a finding about ranks that a library aborted because their sizes or operations differ."""
+    mismatch = _fatal_mismatch(end.snapshot.reported_ranks, end.ended, even_ops(end.snapshot.steps))
     if mismatch is None:
         return None
     if not mismatch.minority and end.culprits and out_of_memory(end.snapshot, end.culprits[0]):
@@ -48,12 +47,25 @@ def mismatch_finding(end: JobEnd) -> Finding | None:
         cause="collective_mismatch" if mismatch.minority else "unknown",
         summary=f"ranks died because they disagree about collective {mismatch.sequence} of group {mismatch.group}: "
         f"{mismatch.differences} ({ranks_on(mismatch.minority) or 'nothing shows which rank is wrong'})",
-        detail="One rank entered the collective with another size, or entered another collective, and the library "
-        "aborted the ranks that noticed. Find out what sets the size on that rank: a last, smaller batch, its share of "
-        "a table, its split sizes. A restart will end the same way.",
+        detail=_next_steps(mismatch),
         confidence=0.9 if mismatch.minority else 0.3,
         culprits=mismatch.minority,
         evidence=StallEvidence(group=mismatch.group, sequence=mismatch.sequence),
+    )
+
+
+def _next_steps(mismatch: Mismatch) -> str:
+    """Return what to do about the rank that differs, or, if nothing shows which rank is wrong, about all of them."""
+    what_sets_it = "a last, smaller batch, the rank's share of a table, its split sizes"
+    if mismatch.minority:
+        return (
+            f"The size or the operation of {ranks_on(mismatch.minority)} differs from that of the other ranks, and the "
+            f"library aborted the ranks that noticed. Find out what sets the size there: {what_sets_it}. A restart "
+            "will end the same way."
+        )
+    return (
+        f"Compare what sets the size on each of these ranks: {what_sets_it}. If the sizes may differ, they are not the "
+        "reason: read the end of the job's log."
     )
 
 
@@ -64,7 +76,7 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
     if suspects:
         who, where = ranks_on(suspects), f"on {suspects[0].host}, and start the agent there again"
     else:
-        aborted = _ended_alike(end.ended)
+        aborted = _possibly_aborted_ranks(end.ended)
         if not (aborted and end.snapshot.missing):
             return None
         who = ranks_text(end.snapshot.missing, end.snapshot.num_missing)
@@ -80,8 +92,8 @@ def unreported_mismatch(end: JobEnd) -> Finding | None:
     )
 
 
-def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
-    """Return True if gloo may have aborted a rank because of a rank whose report is from before the abort.
+def may_be_unreported(ranks: Sequence[RankState], ended: Sequence[RankState]) -> bool:
+    """Return True if a mismatch may have ended ranks, and the report of the rank at fault is from before their end.
 
     The report of a living rank on another host may not show yet that it entered the collective with another size.
     """
@@ -90,24 +102,24 @@ def may_be_unseen(ranks: Sequence[RankState], ended: Sequence[RankState]) -> boo
     return any(_is_behind(r, aborted) for r in ranks if r.rank not in gone)
 
 
-def _ended_alike(ended: Sequence[RankState]) -> list[RankState]:
-    """Return the ranks that may have been aborted, if there are at least two and the launcher of one of them lives.
+def _possibly_aborted_ranks(ended: Sequence[RankState]) -> list[RankState]:
+    """Return the ranks that gloo may have aborted; empty if they are fewer than two, or if all their launchers ended.
 
     One rank alone may have died of anything. If all launchers ended, somebody ended the job.
     """
-    alike = [r for r in ended if _ended_without_trace(r) or (_died_of_abort(r) and r.in_flight)]
-    return alike if len(alike) > 1 and any(launcher_lead(r) is None for r in alike) else []
+    ranks = [r for r in ended if _ended_without_trace(r) or (_died_of_abort(r) and r.in_flight)]
+    return ranks if len(ranks) > 1 and any(launcher_lead(r) is None for r in ranks) else []
 
 
 def _fatal_mismatch(ranks: Sequence[RankState], ended: Sequence[RankState], even: Sequence[str]) -> Mismatch | None:
     """Return the first mismatch between ranks if one of the `ended` ranks died of a mismatch, else None.
 
-    `even`: further operations whose size must be the same on every rank; see `even_ops`.
+    `even` has further operations whose size must be the same on every rank; see `even_ops`.
     """
     if any(map(is_aborted_while_waiting, ended)):  # NCCL's watchdog aborts a rank that waits for any reason
         return _proven_mismatch(ranks, (*SAME_SIZE_ON_GPUS, *even))
     fatal = [r.entered[0] for r in ended if r.entered and _died_of_mismatch(r)]
-    if fatal:  # then sizes that may differ are compared as well
+    if fatal:  # the deaths show that sizes matter, so sizes that may differ are compared as well
         with_all_sizes = (
             _contribution(r, collective, (*SAME_SIZE_OPS, "all_to_all"))
             for r, collective in _entered_at_positions_of(fatal, ranks)
@@ -136,9 +148,9 @@ def _probable_mismatch(
 ) -> Mismatch | None:
     """Return the mismatch at which gloo may have aborted the ranks without last words; their exit status is unknown.
 
-    The sizes of an all-to-all may differ, so they cannot show which rank is wrong: such a mismatch names nobody. They
-    count only if several ranks ended in it and a launcher lives: no other fault does that. If every launcher ended too,
-    somebody ended the whole job.
+    The sizes of an all-to-all may differ, so they cannot show which rank is wrong: such a mismatch names nobody. It
+    counts only if several ranks ended in it while a launcher lives, because no other fault does that. If every launcher
+    ended too, somebody ended the whole job.
     """
     entered = _entered_at_positions_of([r.entered[0] for r in wordless], ranks)
     proven = first_mismatch(_contribution(r, collective, (*SAME_SIZE_OPS, *even)) for r, collective in entered)

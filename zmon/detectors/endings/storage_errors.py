@@ -1,4 +1,4 @@
-"""Recognize a disk that is full or broken in the last words of a rank, and say what to look at on that host."""
+"""Recognize by the last words of a rank that a disk is full or broken, and advise what to look at on its host."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from zmon.schema.rank import RankState
 _FULL = re.compile(r"no space left|\[errno 28\]|enospc|disk quota exceeded|\[errno 122\]|edquot", re.IGNORECASE)
 _BROKEN = re.compile(r"input/output error|\[errno 5\]|\beio\b|read-only file system|\[errno 30\]|erofs", re.IGNORECASE)
 _UNWRITTEN = re.compile(r"pytorchstreamwriter failed writing|inline_container\.cc|file write failed", re.IGNORECASE)
+# An absolute path: in quotes, or without quotes and below at least one folder.
 _PATH = re.compile(r"""['"](/[^'"\n]+)['"]|(?<![\w.>-])(/(?:[\w.@+-]+/)+[\w.@+-]+)""")
 
 
 def disk_steps(state: RankState) -> str | None:
-    """Return what to do next if a disk ended the rank; None if its last words name no disk."""
+    """Return what to do next if a disk ended the rank; None if its last words show no fault of a disk."""
     words = state.last_words
     if words is None or words.kind != "exception":
         return None

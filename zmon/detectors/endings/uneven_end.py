@@ -28,8 +28,8 @@ def uneven_end(end: JobEnd) -> Finding | None:
         return None
     return end.finding(
         cause="uneven_end",
-        summary=f"{left_text(caused)}; {len(broken)} of them failed of the broken connections at step {broken[0].step} "
-        f"during {broken[0].activity}",
+        summary=f"{left_text(caused)}; {len(broken)} of them failed because connections broke at step "
+        f"{broken[0].step} during {broken[0].activity}",
         detail=ADVICE
         if ran_exit_handlers(caused)
         else f"Look for `os._exit` or an `exec` in the code of the job. {ADVICE}",

@@ -1,4 +1,4 @@
-"""Judge ranks whose own lease says little about a stall by the ranks that train. Pure; a few passes over the ranks.
+"""Judge ranks by the ranks that train, if their own lease says little about a stall. Pure; a few passes over the ranks.
 
 1. A rank that never trains, such as a generator or an evaluator beside the trainers, stays in the activity in which it
    started. The lease of that activity would hide a hang of the trainers until it ends. Afterwards the rank would be
@@ -33,18 +33,18 @@ _PART_RATIO = 0.5
 # The lease of one rank may count for all ranks if it has taken at least this share of the most steps. With fewer steps,
 # its p99 has fewer pauses in it.
 _STEPS_RATIO = 0.5
-# The lease that counts for all is at least this value × the mean step of each rank, as each lease is this value × the
-# p99. Ranks that do not step together, as in local SGD, differ in their mean step. Waits for a rank that saves are too
-# few to change the mean.
+# The lease that counts for all is at least this value × the mean step of each rank. The lease of one rank is the same
+# value × its p99. Ranks that do not step together, as in local SGD, differ in their mean step. Waits for a rank that
+# saves are too few to change the mean.
 _MEAN_STEPS = Leases.train_multiple
 
 
 def as_judged(snapshot: Snapshot) -> Snapshot:
     """Return the job as its silence is judged: ranks that never train, or wait for those that do, follow them.
 
-    A rank that never trains counts as one that trains while it waits in a collective, or while a rank that trains waits
-    for it. If others wait for its evaluation or save, that has its own lease, counted from its last collective. If
-    nobody waits for the rank, it is left out: its work is no sign of life of the others, and it is not at fault.
+    A rank that never trains counts as a trainer while it waits in a collective, or while a trainer waits for it. If
+    others wait for its evaluation or save, that has its own lease, counted from its last collective. If nobody waits
+    for the rank, it is left out: its work is no sign of life of the others, and it is not at fault.
     """
     if not all(r.activity == "train" for r in snapshot.ranks):
         snapshot = _with_those_that_never_train(_with_waiting_trainers(snapshot))
@@ -52,32 +52,34 @@ def as_judged(snapshot: Snapshot) -> Snapshot:
 
 
 def _with_those_that_never_train(snapshot: Snapshot) -> Snapshot:
-    """Return the job with such ranks as ranks that train, or without them."""
+    """Return the job in which ranks that never train count as ranks that train, or are left out."""
     moving = snapshot.unfinished_ranks
     trainers = [r for r in moving if r.steps >= _MANY_STEPS]
     trained_seconds = max((seconds_since_start(r) - r.between_seconds.get("init", 0.0) for r in trainers), default=0.0)
     if trained_seconds <= 0:
         return snapshot
     least_seconds = _PRESENT_RATIO * trained_seconds
-    others = {r.rank: r for r in moving if _has_never_trained(r) and seconds_since_start(r) >= least_seconds}
-    if not others:
+    without_training = (r for r in moving if r.steps == 0 and r.activity != "train")
+    never_trained = {r.rank: r for r in without_training if seconds_since_start(r) >= least_seconds}
+    if not never_trained:
         return snapshot
     last_to_step = min(trainers, key=lambda r: (r.activity != "train", r.step_seconds))
-    awaited = _awaited(trainers, list(others.values()))
+    awaited = _awaited(trainers, list(never_trained.values()))
     usual = furthest(counted for r in trainers for counted in r.sequences.items())
     ranks = []
     for state in snapshot.ranks:
-        if state.rank not in others:
+        if state.rank not in never_trained:
             ranks.append(state)
         elif state.in_flight or (state.rank in awaited and state.activity == "init" and _takes_part(state, usual)):
             ranks.append(_as_trainer(state, last_to_step))
         elif state.rank in awaited:
             ranks.append(state if state.activity == "init" else _since_its_last_change(state))
+        # Nobody waits for any other rank that never trains, so it is left out.
     return replace(snapshot, ranks=tuple(ranks))
 
 
 def _with_one_lease(snapshot: Snapshot) -> Snapshot:
-    """Return the job with the shortest lease of the ranks that train for all of them, if it may be exceeded soon."""
+    """Return the job in which all ranks that train have the shortest of their leases, if it may be exceeded soon."""
     training = [r for r in snapshot.ranks if r.alive and has_learned(r) and r.lease_seconds is not None]
     least_steps = _STEPS_RATIO * max((r.steps for r in training), default=0)
     shortest = min((r.lease_seconds or 0.0 for r in training if r.steps >= least_steps), default=0.0)
@@ -98,9 +100,9 @@ def _with_lease(state: RankState, lease: float) -> RankState:
 
 
 def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
-    """Return the job with ranks that wait, after an evaluation or a save, as ranks that train.
+    """Return the job in which ranks that wait, after an evaluation or a save, count as ranks that train.
 
-    It is unchanged if a rank in no collective evaluates or saves as well: they may wait for that one.
+    The job is unchanged if a rank in no collective evaluates or saves as well: the others may wait for that rank.
     """
     moving = snapshot.unfinished_ranks
     waiting = {r.rank for r in moving if r.in_flight and r.steps > 0 and r.activity in ("eval", "checkpoint")}
@@ -110,10 +112,6 @@ def _with_waiting_trainers(snapshot: Snapshot) -> Snapshot:
     last_to_step = min(outside, key=lambda r: r.step_seconds)
     ranks = tuple(_as_trainer(r, last_to_step) if r.rank in waiting else r for r in snapshot.ranks)
     return replace(snapshot, ranks=ranks)
-
-
-def _has_never_trained(state: RankState) -> bool:
-    return state.steps == 0 and state.activity != "train"
 
 
 def _awaited(trainers: Sequence[RankState], others: Sequence[RankState]) -> set[int]:

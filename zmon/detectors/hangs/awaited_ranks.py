@@ -32,8 +32,8 @@ def awaited_ranks(ranks: Sequence[RankState]) -> list[RankState]:
     outside = [r for r in ranks if not r.in_flight]
     due = furthest((op.group, op.sequence) for op in inside)
     behind = [r for r in outside if is_behind(r, due)]
-    uncounted = any(not op.sequence for op in inside)
-    return behind or (outside if uncounted and len(outside) == 1 else [])
+    has_uncounted = any(not op.sequence for op in inside)
+    return behind or (outside if has_uncounted and len(outside) == 1 else [])
 
 
 def without(ranks: Sequence[RankState], awaited: Collection[RankState]) -> list[RankState]:
@@ -65,7 +65,7 @@ def have_issued_alike(ranks: Sequence[RankState]) -> bool:
     return on_gpus and any(counts != {0} for counts in issued.values()) and all(len(c) == 1 for c in issued.values())
 
 
-def mismatch(ranks: Iterable[RankState], even: Sequence[str] = ()) -> Mismatch | None:
+def mismatch(ranks: Iterable[RankState], even: Sequence[str]) -> Mismatch | None:
     """Return the first position at which ranks wait for different collectives, or for other sizes of the same one.
 
     `even`: further operations whose size must be the same on every rank; see even_ops.

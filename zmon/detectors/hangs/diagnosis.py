@@ -142,7 +142,7 @@ def network_stall(culprit: NetworkCulprit) -> Diagnosis:
 def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     """Return the diagnosis if no rule applies: which ranks are in no collective, have finished, or are awaited."""
     outside = [f"rank {r.rank} ({r.phase})" for r in alive if not r.in_flight]
-    num_unseen = len(snapshot.missing)
+    num_unseen = snapshot.num_missing
     if outside:
         clauses = [f"in no collective that zmon sees: {', '.join(outside[:_SHOWN])}"]
     else:
@@ -185,5 +185,8 @@ def _shortest_time(ranks: Sequence[RankState]) -> str:
 
 
 def _loads(state: RankState) -> bool:
-    """Return True if the rank has waited for its loader for most of the stall, and not only since a hang has ended."""
+    """Return True if the rank has waited for its loader for at least half of the time since its last step.
+
+    A rank that has just begun to load may have hung elsewhere before.
+    """
     return state.phase == "data" and state.activity != "done" and state.state_seconds >= state.step_seconds / 2

@@ -49,9 +49,9 @@ def awaited_by(diagnosis: Diagnosis, moving: Sequence[RankState]) -> Sequence[Ra
 def is_shown_early(snapshot: Snapshot, limits: HangLimits) -> bool:
     """Return True if evidence shows that a job will not go on, although not all leases have ended.
 
-    Either the collectives can never end. Or the ranks that the others wait for wait themselves for something on their
-    own hosts, and nothing has changed in them for long enough (`_is_unchanged`). Ranks that all start data loaders wait
-    for their own workers, and looks compare the workers too.
+    Either the collectives can never end. Or the awaited ranks themselves wait for something on their own hosts, and
+    nothing has changed in them for long enough (`_is_unchanged`). Ranks that all start data loaders wait for their own
+    workers, and looks compare the workers too.
     """
     if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
         return False

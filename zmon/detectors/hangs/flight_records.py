@@ -70,7 +70,7 @@ def is_waiting(snapshot: Snapshot, state: RankState) -> bool:
     return state.in_flight is not None and not (flight is not None and _is_over(state.in_flight, flight))
 
 
-def mismatch(snapshot: Snapshot, even: Sequence[str] = ()) -> Mismatch | None:
+def mismatch(snapshot: Snapshot, even: Sequence[str]) -> Mismatch | None:
     """Return the first position at which ranks have different collectives pending, or other sizes of the same one.
 
     `even`: further operations whose size must be the same on every rank; see even_ops.

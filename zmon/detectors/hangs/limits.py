@@ -35,8 +35,8 @@ class HangLimits(Thresholds):
     # Ranks in collectives that can never end are reported once all of them have been inside for this long. The agents
     # look at their ranks at different moments, up to a second apart.
     conflict_seconds: float = 2.0
-    # Data between two hosts does not arrive if it timed out and was sent again this many times in a row, about 0.2, 0.6
-    # and 1.4 s after it was sent. A single timeout may be a lost packet.
+    # Data between two hosts does not arrive if it timed out this many times in a row. TCP sends it again about 0.2, 0.6
+    # and 1.4 s after it was sent first. A single timeout may be a lost packet.
     num_timeouts: int = 2
     # Ranks that go on after all others have finished, or after the training while others wait, are reported after this
     # time, as a warning. Their last upload or report takes a while, and no step is due.
@@ -56,7 +56,7 @@ class HangLimits(Thresholds):
     # Silence is critical this long after the end of the leases, even if the awaited ranks still move: they change their
     # phase, enter collectives, move data or get into other functions. Until then, it is a warning: such ranks may
     # evaluate without eval mode, collect batches for a long step, save or upload. The value is the longest lease of an
-    # evaluation. A job whose ranks were all suspended at once is critical after the same time, and so is one that has
+    # evaluation. A job whose ranks were all suspended at once is critical after the same time. So is a job that has
     # left its training loops, if no rank waits for another one.
     moving_at_most_seconds: float = 1800.0
     # Outside training and in the first steps, the hub looks at the awaited ranks after this much silence. It reports

@@ -16,7 +16,7 @@ from zmon.detectors.hangs.limits import HangLimits
 from zmon.detectors.network import answering_hosts, stalled_network
 from zmon.detectors.new_finding import drain
 from zmon.detectors.wording import ranks_on, ranks_text, verb
-from zmon.format import duration
+from zmon.format import counted, duration
 from zmon.job.aborts import hung_ranks
 from zmon.job.rank_end import Way, way_of
 from zmon.schema.evidence import StallEvidence
@@ -24,8 +24,8 @@ from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import LINK
 from zmon.schema.rank import RankState
 
-# If other ranks still finish steps this long after an agent fell silent (or one lease after it, if that is longer), its
-# host is not lost.
+# A host is not lost if other ranks still finish steps this long after its agent fell silent, or one lease after that if
+# the lease is longer.
 _UNSEEN_SECONDS = 5.0
 
 
@@ -62,7 +62,8 @@ def _lost_host(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis | None:
         return None
     return Diagnosis(
         cause="host_lost",
-        summary=f"{', '.join(hosts)} has not answered for {silent:.1f} s and the others wait for its {len(lost)} ranks",
+        summary=f"{', '.join(hosts)} {verb(hosts, 'has', 'have')} not answered for {silent:.1f} s and the others wait "
+        f"for {counted(len(lost), 'rank')} there",
         detail=f"Is the host up (`ping {hosts[0]}`, its console or BMC)? Take it out ({drain(hosts[0])}) and "
         "start the job elsewhere.",
         confidence=0.8,

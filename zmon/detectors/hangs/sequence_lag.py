@@ -24,8 +24,8 @@ from zmon.schema.finding import Finding
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import SAME_SIZE_OPS, SEQUENCE, STALL
 
-# The collectives of a rank are shifted if its bytes differ from the usual ones by a number of whole steps, up to this
-# part of a step, and if they differ in at most this part of its steps. Otherwise the rank does other work.
+# The collectives of a rank are shifted if two things hold. Its bytes differ from the usual ones by whole steps, up to
+# this part of a step. And they differ in at most this part of its steps. Otherwise the rank does other work.
 _LAG_RATIO = 0.1
 # A rank that swallows exceptions gains the collectives of a step or two within one step. One that has no more batches
 # gains more: it shadows all steps that the others still have, within one step (torch.distributed.algorithms.join).

@@ -114,7 +114,7 @@ def _groups_behind(state: RankState, other: RankState) -> list[str]:
 
 
 class _Past(NamedTuple):
-    """The collectives that a rank has entered, as far as its peers must have entered the same."""
+    """The part of what a rank has entered that must be equal on its peers."""
 
     counts: tuple[int, ...]  # of each of its groups, sorted; ranks of one role have equal counts
     op_before: str | None

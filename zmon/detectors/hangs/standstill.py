@@ -83,7 +83,7 @@ def silence_finding(
         return None  # wait until the silent agent answers again or its host counts as lost
     moving = judged.unfinished_ranks
     longest = max(moving, key=lambda r: r.overdue_seconds)
-    to_report = _unless_over(judged, moving, limits)
+    to_report = _diagnosis_to_report(judged, moving, limits)
     if to_report is None:
         return None
     diagnosis, limits = to_report
@@ -103,7 +103,7 @@ def silence_finding(
     return _finding(snapshot, diagnosis, severity, longest.step_seconds, beginning, end, proof)
 
 
-def _unless_over(
+def _diagnosis_to_report(
     judged: Snapshot, moving: Sequence[RankState], limits: HangLimits
 ) -> tuple[Diagnosis, HangLimits] | None:
     """Return the diagnosis of ranks that are overdue, and the limits that hold for it; None if none is reported yet.
@@ -114,8 +114,8 @@ def _unless_over(
     diagnosis = diagnose(judged, limits)
     if diagnosis.proven:
         return diagnosis, limits
-    over = finishing(judged, moving)
-    if over is None:
+    without_step_due = finishing(judged, moving)
+    if without_step_due is None:
         awaited = awaited_by(diagnosis, moving)
         if is_place_due(judged, awaited):
             return None
@@ -123,10 +123,10 @@ def _unless_over(
             return diagnosis, limits
         if no_rank_waits(judged, awaited):
             return None
-        over = left_loop(diagnosis)
+        without_step_due = left_loop(diagnosis)
     if max(r.step_seconds for r in moving) < limits.finishing_seconds:
         return None
-    return over, replace(limits, critical_seconds=limits.critical_at_most_seconds)
+    return without_step_due, replace(limits, critical_seconds=limits.critical_at_most_seconds)
 
 
 def _finding(
@@ -138,6 +138,7 @@ def _finding(
     end: str,
     proof: str = "",
 ) -> Finding:
+    """Return the finding with this diagnosis. Its summary is `beginning`, the diagnosis, then `end`."""
     return new_finding(
         snapshot,
         detector=STALL,
@@ -158,8 +159,8 @@ def _finding(
 def overdue_ranks(alive: Sequence[RankState]) -> list[RankState]:
     """Return the ranks past their lease.
 
-    A rank that trains and has not learned a lease, such as the worker of a parameter server, which has no optimizer and
-    so no steps, has the lease of the ranks that have, if it takes part in their collectives.
+    A rank that trains may have no steps to learn a lease from: the worker of a parameter server has no optimizer. If it
+    takes part in the collectives of the ranks that have learned one, it has the longest of their leases.
     """
     training = [r for r in alive if has_learned(r)]
     lease = max((r.lease_seconds for r in training if r.lease_seconds is not None), default=inf)

@@ -86,8 +86,8 @@ def pairs_with_lost_data(snapshot: Snapshot) -> set[Pair]:
         answers = (window.recent.answers if window.recent else None) or {}
         for key, now in by_peer(window.now.tcp, snapshot.job_id).items():
             earlier = before.get(key)
-            timed_out = earlier is not None and (earlier.num_timeouts or 0) < (now.num_timeouts or 0)
-            if timed_out and answers.get(now.peer) and now.peer in host_of:
+            has_timed_out = earlier is not None and (earlier.num_timeouts or 0) < (now.num_timeouts or 0)
+            if has_timed_out and answers.get(now.peer) and now.peer in host_of:
                 pairs.add(frozenset((window.host, host_of[now.peer])))
     return pairs
 

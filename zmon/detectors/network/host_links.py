@@ -65,6 +65,7 @@ def by_peer(sample: TcpSample | None, job_id: str) -> Mapping[tuple[int, str], T
 
 
 def _link(window: HostWindow, peer: str, before: TcpPeer | None, now: TcpPeer) -> HostLink:
+    """Return the link with the connections of one rank to one address of a host, `peer`."""
     acked_bytes, busy_seconds = _traffic(before, now) or (None, None)
     return HostLink(
         host=window.host,

@@ -46,9 +46,12 @@ def slow_network(
 ) -> NetworkCulprit | None:
     """Return the host or the pair of hosts whose connections are slow, else None.
 
-    All other connections together must be `quicker_ratio` times as fast. They must also be `alike_ratio` (default:
-    `quicker_ratio`) times as fast as a host without its busiest link, and each pair that is about as busy must be
-    `alike_ratio` times as fast as a slow pair. Connections that were busy for less than `busy_seconds` do not count.
+    All other connections together must be `quicker_ratio` times as fast. In addition:
+
+    - For a host, they must be `alike_ratio` times as fast as the host without its busiest link.
+    - For a pair, each other pair that is about as busy must be `alike_ratio` times as fast.
+
+    `alike_ratio` is `quicker_ratio` by default. Connections that were busy for less than `busy_seconds` do not count.
     """
     alike_ratio = quicker_ratio if alike_ratio is None else alike_ratio
     links = [link for link in host_links(snapshot) if link.acked_bytes is not None]

@@ -2,8 +2,9 @@
 
 Five detectors: `straggler`, `imbalance`, `slowdown`, `efficiency`, `input_bound`. `self_times` tells a slow rank from
 bad luck (`chance`) and from more work (`work`), `step_cost` says what it costs, `hardware_reasons` and
-`processor_waits` why. `exposed_time` is about slow links, `skew` about a rank with more work, `stages` about pipelines,
-`jitter` and `uneven_steps` about steps in each of which a different rank costs time. docs/slowness.md has all cases.
+`processor_waits` why. `exposed_time` is about slow links, `skew` about a rank with more work, `stages` about pipelines.
+`jitter` and `uneven_steps` are about jobs in which a different rank is slow in each step. docs/slowness.md has all
+cases.
 """
 
 from zmon.detectors.slow.efficiency import EfficiencyLow

@@ -1,7 +1,7 @@
 """Find the hardware reason why a rank is slow: its GPU lowers its clock, or its host keeps its processes waiting. Pure.
 
 A reason counts only if the other ranks or hosts do not show it as well. The wait for a resource is counted over the
-window of a host, which is about a minute, and must be a large part of the time that the rank lost in that window.
+window of a host, about a minute. It must be a large part of the time that the rank lost in that window.
 """
 
 from __future__ import annotations

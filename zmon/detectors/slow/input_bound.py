@@ -38,9 +38,9 @@ class InputBound(Thresholds):
 
     def inert_reason(self, snapshot: Snapshot) -> str | None:
         """Return a reason if the ranks mark no data phase."""
-        marked = any("data" in step.phases for step in snapshot.steps)
+        has_data_phase = any("data" in step.phases for step in snapshot.steps)
         reason = "its ranks mark no data phase: they use no DataLoader and no zmon.phase"
-        return None if marked or not snapshot.steps else reason
+        return None if has_data_phase or not snapshot.steps else reason
 
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return at most one finding, about the job."""

@@ -23,8 +23,8 @@ from zmon.job.efficiency import lost_seconds
 from zmon.schema.aligned_step import AlignedStep
 
 _INPUT_PHASES = ("data", "h2d")
-_SURE = 2.0  # standard errors by which sampled steps must be longer than all steps, to be no fair sample
-_RARE = 0.001  # probability at which a rank is not the slowest so often by chance, any rank of the job counted
+_SURE = 2.0  # sampled steps are no fair sample if they are longer than all steps by this many standard errors
+_RARE = 0.001  # chance explains that some rank is the slowest so often if its probability is at least this
 
 
 @dataclass(frozen=True)
@@ -78,10 +78,10 @@ def _beyond_mean(seconds: Values) -> float:
 def _fixed_seconds(steps: Sequence[AlignedStep]) -> float:
     """Return the seconds per step that are lost to a rank that is slow in every step; 0 if there is none.
 
-    The slowest rank on average is chosen from one half of the steps, and its delay is measured in the other half, both
-    ways (two-fold cross-validation, Stone 1974): among many equal ranks some rank always looks slow in the steps from
-    which it is chosen. A rank that is late in few steps is not slow in every step, although it may be on average; so
-    the smaller of mean and median counts.
+    The rank that is slowest on average is chosen from one half of the steps, and its delay is measured in the other
+    half, and vice versa (two-fold cross-validation, Stone 1974). Among many equal ranks, some rank always looks slow in
+    the steps from which it is chosen. A rank that is late in few steps may be slow on average, but not in every step.
+    So the smaller of mean and median counts.
     """
     seconds = by_rank([step.self_seconds for step in steps])
     delays = []

@@ -161,8 +161,9 @@ class SelfTimes:
         succession). The result is the binomial tail times the number of ranks (Bonferroni). Means do not show it: a
         rank whose batch is four times as large in one step of eight is far behind on average, again and again.
 
-        Ranks that have begun to be late in turn were not late earlier. So if other ranks are late in the last steps, it
-        is at least the probability that this rank is late so often if each time a random one of the ranks is.
+        Ranks that have begun to be late in turn were not late earlier. So if other ranks are late in the last steps,
+        there is a second probability: that this rank is late so often if a random rank is late each time. The larger
+        one counts.
         """
         before = len(self.steps) - self.num_lasting(lag, num_steps)
         half = lag.seconds / 2
@@ -207,7 +208,7 @@ class SelfTimes:
 
 
 def _is_in_turn(behind: Sequence[float], lag: float) -> bool:
-    """Return True if the rank is ahead in so many other steps that it is not behind in half of them on balance.
+    """Return True if the steps in which the rank is behind outnumber the steps ahead by less than half of all steps.
 
     Where the slowness moves between two ranks, one of the two is behind in more than half of the steps by chance.
     """

@@ -16,6 +16,7 @@ from statistics import median
 from msgspec import UNSET
 
 from zmon.detectors.new_finding import new_finding
+from zmon.detectors.wording import verb
 from zmon.job.baseline import for_work_of, is_comparable, step_window, work_growth
 from zmon.job.columns import middle
 from zmon.schema.aligned_step import AlignedStep, Baseline, StepWindow
@@ -25,6 +26,29 @@ from zmon.schema.host import HostWindow
 from zmon.schema.job_snapshot import Snapshot
 from zmon.schema.names import STEPS
 from zmon.schema.thresholds import Multiple, Share, Thresholds
+
+_SHOWN_GROWTH = 1.05  # of work, which changes a little from step to step
+_PART_NAMES = {
+    "exposed": "the exposed time in collectives",
+    "data": "the wait for data",
+    "own": "the ranks' self time",
+    "late": "the delay of the slowest rank",
+}
+_NEXT = {
+    "network": "All ranks wait longer for the same collectives. Is there other traffic on these links, a fault of a "
+    "switch, a link that came back slower (`ethtool`, `ibstat`)? `zmon_nic_transmit_bytes_total` and "
+    "`zmon_tcp_retransmitted_segments_total` show each host.",
+    "input": "Check the storage (`zmon_host_pressure_seconds_total`, resource io; which other jobs read from it?), the "
+    "workers of the loader, and changes of the data: longer samples, another source.",
+    "memory": "Which process grew? `zmon_process_resident_bytes` shows the ranks, `ps --sort -rss` on the host shows "
+    "loader workers and other processes. End the processes that do not belong there, or give the job more memory.",
+    "unknown": "Compare `zmon_phase_seconds_total` and `zmon_collective_exposed_seconds_total` before and after. Did "
+    "the job change (batch size, sequence length, logging), do other jobs run on its hosts, are clocks lowered?",
+}
+_LONGER_INPUT = (
+    " Longer inputs, as in a curriculum, look the same, because the job does not declare its tokens: with "
+    "`zmon.work(tokens=…)` a step is compared for as much work."
+)
 
 
 @dataclass(frozen=True)
@@ -154,7 +178,7 @@ class Slowdown(Thresholds):
         part = max(growth, key=lambda p: growth[p])
         reason = f"{_PART_NAMES[part]} grew most, by {growth[part] * 1000:.1f} ms"
         if part != "exposed" and (short_hosts := [w.host for w in snapshot.hardware if self._is_short_of_memory(w)]):
-            return "memory", f"{reason}, and {', '.join(short_hosts)} is short of memory"
+            return "memory", f"{reason}, and {', '.join(short_hosts)} {verb(short_hosts, 'is', 'are')} short of memory"
         busy = [w.host for w in snapshot.hardware if w.pressure_ratio.get("cpu", 0.0) >= self.processor_ratio]
         if part == "data":
             return "input", reason
@@ -216,27 +240,3 @@ def _late_data_ratio(step: AlignedStep) -> float:
     late = step.self_seconds[step.critical_rank] - middle(step.self_seconds)
     data = step.phases.get("data")
     return (data[step.critical_rank] - middle(data)) / late if data and late > 0 else 0.0
-
-
-_SHOWN_GROWTH = 1.05  # of work, which changes a little from step to step
-_PART_NAMES = {
-    "exposed": "the exposed time in collectives",
-    "data": "the wait for data",
-    "own": "the ranks' self time",
-    "late": "the delay of the slowest rank",
-}
-_NEXT = {
-    "network": "All ranks wait longer for the same collectives. Is there other traffic on these links, a fault of a "
-    "switch, a link that came back slower (`ethtool`, `ibstat`)? `zmon_nic_transmit_bytes_total` and "
-    "`zmon_tcp_retransmitted_segments_total` show each host.",
-    "input": "Check the storage (`zmon_host_pressure_seconds_total`, resource io; which other jobs read from it?), the "
-    "workers of the loader, and changes of the data: longer samples, another source.",
-    "memory": "Which process grew? `zmon_process_resident_bytes` shows the ranks, `ps --sort -rss` on the host shows "
-    "loader workers and other processes. End the processes that do not belong there, or give the job more memory.",
-    "unknown": "Compare `zmon_phase_seconds_total` and `zmon_collective_exposed_seconds_total` before and after. Did "
-    "the job change (batch size, sequence length, logging), do other jobs run on its hosts, are clocks lowered?",
-}
-_LONGER_INPUT = (
-    " Longer inputs, as in a curriculum, look the same, because the job does not declare its tokens: with "
-    "`zmon.work(tokens=…)` a step is compared for as much work."
-)

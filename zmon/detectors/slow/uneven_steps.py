@@ -17,6 +17,24 @@ from zmon.schema.names import STEPS, Severity
 
 JITTER_CAUSES = ("input_jitter", "compute_jitter", "work_imbalance")  # in each step a different rank is slow
 _BUSY_RATIO = 0.3  # share of the last minute in which some process of a host waited for a core; only for the text
+_REASONS = {  # {} is the phase that made the slowest rank late
+    "input_jitter": "it waits for data or copies it (mostly in {})",
+    "compute_jitter": "it computes longer than the others (mostly in {})",
+    "work_imbalance": "its samples, tokens, lookups or bytes of that step exceed those of the others (mostly in {})",
+}
+_NEXT = {
+    "input_jitter": "The loaders are fast enough on average, but not in every step, and the slowest one decides. Let "
+    "them work ahead: a larger `prefetch_factor`, more workers (`num_workers`), `persistent_workers`, `pin_memory`. "
+    "Find what is slow now and then: large samples, cold files, a shared disk (`iostat -x 2 3` on each host), and "
+    "move the data nearer. No host is at fault: do not drain one.",
+    "compute_jitter": "If samples differ in length, group them by length and give each rank about as many tokens. If "
+    "the garbage collector pauses ranks at different steps, run it on all ranks at the same step: `gc.freeze()` and "
+    "`gc.disable()` after the start, `gc.collect()` every few hundred steps. If ranks compete for cores, start fewer "
+    "threads (`OMP_NUM_THREADS`) and pin ranks to cores (`taskset`, `numactl`). No host is at fault: do not drain one.",
+    "work_imbalance": "Split each batch by its amount of work instead of its number of samples: group samples by "
+    "length or number of lookups, and give each rank about as much (a balancing batch sampler). Spread the tables or "
+    "experts whose load changes over more ranks. No host is at fault: do not drain one.",
+}
 
 
 @dataclass(frozen=True)
@@ -25,8 +43,8 @@ class UnevenSteps:
 
     cause: str
     ratio: float  # share of each step that evenness would save
-    lost_seconds: float  # since it began
-    seconds: float  # since it began
+    lost_seconds: float  # all time that has been lost since the loss began
+    seconds: float  # since the loss began
     jitter: Jitter
 
 
@@ -96,23 +114,3 @@ def _busy_hosts(snapshot: Snapshot) -> str:
     """Return the hosts on which processes compete for cores, for the summary; empty if there are none."""
     busy = [w.host for w in snapshot.hardware if w.pressure_ratio.get("cpu", 0.0) >= _BUSY_RATIO]
     return f"; processes wait for a core on {', '.join(busy[:4])}" if busy else ""
-
-
-_REASONS = {  # {} is the phase that made the slowest rank late
-    "input_jitter": "it waits for data or copies it (mostly in {})",
-    "compute_jitter": "it computes longer than the others (mostly in {})",
-    "work_imbalance": "its samples, tokens, lookups or bytes of that step exceed those of the others (mostly in {})",
-}
-_NEXT = {
-    "input_jitter": "The loaders are fast enough on average, but not in every step, and the slowest one decides. Let "
-    "them work ahead: a larger `prefetch_factor`, more workers (`num_workers`), `persistent_workers`, `pin_memory`. "
-    "Find what is slow now and then: large samples, cold files, a shared disk (`iostat -x 2 3` on each host), and "
-    "move the data nearer. No host is at fault: do not drain one.",
-    "compute_jitter": "If samples differ in length, group them by length and give each rank about as many tokens. If "
-    "the garbage collector pauses ranks at different steps, run it on all ranks at the same step: `gc.freeze()` and "
-    "`gc.disable()` after the start, `gc.collect()` every few hundred steps. If ranks compete for cores, start fewer "
-    "threads (`OMP_NUM_THREADS`) and pin ranks to cores (`taskset`, `numactl`). No host is at fault: do not drain one.",
-    "work_imbalance": "Split each batch by its amount of work instead of its number of samples: group samples by "
-    "length or number of lookups, and give each rank about as much (a balancing batch sampler). Spread the tables or "
-    "experts whose load changes over more ranks. No host is at fault: do not drain one.",
-}

@@ -40,9 +40,9 @@ def seconds_without_work(seconds: Values, work: Sequence[Values | None]) -> Valu
     """Return the times without the part that a rank needs because it has more work than the median rank.
 
     A rank with less work than the median rank gets time added. The time per unit of work is the slope of extra self
-    time on extra work, both relative to the median rank, over all steps and ranks (least absolute deviations,
-    `zmon.stats.slope`). It is at most the median self time divided by the median work, so that a little more work does
-    not excuse a rank that takes twice as long.
+    time on extra work over all steps and ranks (least absolute deviations, `zmon.stats.slope`). Extra means relative to
+    the median rank. The slope is at most the median self time divided by the median work, so that a little more work
+    does not excuse a rank that takes twice as long.
     """
     no_work = np.zeros(len(seconds))
     # In a step without the measure no rank has extra work, so its times stay and it does not count for the slope.

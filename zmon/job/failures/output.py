@@ -67,6 +67,7 @@ def cleaned(output: Sequence[str]) -> list[Line]:
 
 
 def _line(number: int, raw: str) -> Line:
+    """Return a line without colours and prefixes; of a progress bar, its longest drawing."""
     text = raw[-_MAX_RAW:].rstrip("\r\n") if "\r" in raw else raw[: 2 * MAX_TEXT].rstrip("\n")
     text = max(text.split("\r"), key=len)  # a progress bar is drawn many times
     text = _COLOUR.sub("", text[: 2 * MAX_TEXT])[:MAX_TEXT]

@@ -161,7 +161,7 @@ def _exceptions_and_links(lines: Sequence[Line]) -> Iterator[Raised | _Link]:
                 traceback = _Traceback()
             elif has_frames and not _BOX.match(text.strip()):
                 traceback = _Traceback()
-        elif text.strip():
+        elif text.strip():  # a line inside the traceback
             if traceback.indent is None:
                 traceback.indent = len(text) - len(text.lstrip())
             traceback.frames.append(text)

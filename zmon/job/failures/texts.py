@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-Rules = Sequence[tuple[str, re.Pattern[str]]]
+Rules = Sequence[tuple[str, re.Pattern[str]]]  # the class of failure, and the pattern of its texts
 
 
 def rules(*rows: tuple[str, tuple[str, ...]]) -> Rules:
@@ -171,7 +171,7 @@ TEXTS = rules(
         r"while (parsing|scanning) a", r"should be a positive integer",
         r"--\w[\w-]+[^\n]* (must|requires?|should|cannot|can only|is not)", r"is not a valid choice",
         r"is not in the \S+ registry")),
-    ("code_error", (r"mismatch between collectives",)),
+    ("code_error", (r"mismatch between collectives",)),  # its text may also have words of the next row
     ("wrong_shape", (
         r"shapes? cannot be multiplied", r"must match the size", r"size of tensor a", r"is invalid for input of size",
         r"expected scalar type", r"same dtype", r"sizes of tensors must match", r"dimension out of range",

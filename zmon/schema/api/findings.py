@@ -81,7 +81,7 @@ class EndsRequest(msgspec.Struct, frozen=True):
     """`GET /api/v1/ends`."""
 
     job_id: str | None = None  # None: of every job
-    seconds: float = -1.0  # only ends of the last so many seconds; negative: all that the hub knows
+    seconds: float = -1.0  # only ends in this time before now; negative: all that the hub knows
     limit: int = 200  # the newest ones; negative: all
 
 

@@ -1,9 +1,8 @@
 """Decode what another daemon has answered: everything is checked here, and nowhere else.
 
 Text is made plain, numbers are within their limits (`zmon.schema.limits`), and each rank of an agent's report is a
-possible one. A report is first decoded as a whole. If that fails, because the agent has another version, or because one
-of its ranks is wrong, each rank, source and plan is decoded on its own: what cannot be decoded is left out and counted.
-Pure.
+possible one. A report is first decoded as a whole. This fails if the agent has another version, or if one of its ranks
+is wrong. Then each rank, source and plan is decoded on its own: what cannot be decoded is left out and counted. Pure.
 """
 
 from __future__ import annotations
