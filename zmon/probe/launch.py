@@ -102,10 +102,10 @@ def read_launch(
     )
 
 
-def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, init_method: str | None) -> int:
-    """Return the number of ranks on this host; 0: unknown. `is_of_env`: the environment describes this launch."""
+def _local_world_size(env: Mapping[str, str], world_size: int, matches_env: bool, init_method: str | None) -> int:
+    """Return the number of ranks on this host; 0: unknown. `matches_env`: the environment describes this launch."""
     is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
-    names = LOCAL_WORLD_SIZE if is_of_env else ()
+    names = LOCAL_WORLD_SIZE if matches_env else ()
     if number := _number(env, *names, default=world_size if is_local else 0):
         return number
     # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node.

@@ -117,19 +117,19 @@ class Ledger:
         if known:
             amounts[:] = _UNKNOWN
 
-    def turn(
-        self, number: int, now: int, previous_activity: int, elapsed: int, overhead_ns: int, leaving: bool = False
+    def end_activity(
+        self, number: int, now: int, activity: int, elapsed: int, overhead_ns: int, leaving: bool = False
     ) -> None:
-        """Write the boundary at a change of activity; times since the last boundary belong to no step, counts stay.
+        """Write the boundary at the end of an activity. Times since the last boundary belong to no step; counts stay.
 
-        `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `previous_activity`.
+        `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `activity`.
         """
-        self._between[previous_activity] += elapsed
+        self._between[activity] += elapsed
         self.times[:] = self._times_at_boundary
         if self._interface is not None:
             self._read_interface(now)  # with what it carried since the end of the last step
         self._step_amounts[:] = _UNKNOWN
-        self.samples.turn()
+        self.samples.discard_step()
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
 
     def note_checkpoint(self) -> None:
@@ -170,7 +170,7 @@ class Ledger:
                 self.dropped += 1
         flat: list[bytes | float] = []
         for index, (key, number) in enumerate(self._report.items()):
-            flat += (field(key, 32), number)
+            flat += (field(key, layout.REPORT_KEY_BYTES), number)
             self._numbers[layout.REPORTED] |= (key in values) << index
             self._values[index] = number
         self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))

@@ -79,7 +79,7 @@ class Groups:
     def _write(self) -> None:
         flat: list[bytes | int] = []
         for name, size in self._groups:
-            flat += (field(name, 48), size)
+            flat += (field(name, layout.GROUP_NAME_BYTES), size)
         self._box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
 
 
@@ -117,7 +117,7 @@ class RankTimeline:
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
         self.step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()
-        ledger.turn(self.step, self.since, INIT, 0, 0)
+        ledger.end_activity(self.step, self.since, INIT, 0, 0)
         self._write_place()
         self._write_state()
 
@@ -177,7 +177,7 @@ class RankTimeline:
         """Change the activity of the rank and return the previous one.
 
         The time since the last step boundary belongs to no step, but collectives and their bytes are counted. The next
-        step begins when the rank turns to training again. An activity that the rank is in already goes on.
+        step begins when the rank turns to training again. If the rank is in this activity already, it stays in it.
         """
         if not self.acts_for_rank():
             return self.activity
@@ -193,7 +193,7 @@ class RankTimeline:
             self._activity_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.turn(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
+        self.ledger.end_activity(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 AUTOLOAD = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is as slow
 BESIDE_ZMON = os.path.abspath(os.path.join(AUTOLOAD, "../../.."))  # noqa: PTH100, PTH118 - zmon/probe/autoload
-# The pid of the command, and a random part: containers that share a network may share pids. Removed once a message was
-# printed, so that it is printed once.
+# The pid of `zmon run`, and a random part, because containers that share a network may have the same pids.
+# The process that prints a message removes the variable, so that its children print none.
 RUN_PID = "ZMON_RUN_PID"
 RANK_PID = "ZMON_RANK_PID"  # the pid of the Python process that a launcher started as a rank, until it imports torch
 PARENT_PID = "ZMON_PARENT_PID"  # the pid of a watched process, in the environment of those below it

@@ -92,6 +92,7 @@ def _shown(wrapper: F) -> FunctionType:
     return shown
 
 
+# The code of every function that a front looks like: `_shown` makes `wrapper` one of its global variables.
 def _show(*args: Any, **kwargs: Any) -> Any:
     return wrapper(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 

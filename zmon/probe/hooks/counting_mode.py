@@ -38,7 +38,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True: else torch 2.13 never compiles a function again that it was to compile in the counted step."""
+        """Return True: else torch 2.13 never compiles a function whose compilation was due in the counted step."""
         return True
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class DeviceLosses:
     """Losses on the way from the device to the host.
 
     `make_places` returns places of one number in pinned memory, `make_event` an event. `recordable` returns False while
-    a CUDA graph is captured: then neither a copy nor a question about an event is allowed.
+    a CUDA graph is captured: then neither a copy nor a query of an event is allowed.
     """
 
     def __init__(

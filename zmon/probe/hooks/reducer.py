@@ -43,7 +43,9 @@ class Reducer:
         self.is_described = False  # `describe` has read the buckets
         self.is_rebuilt = False
         self.owes_sizes = False  # a rebuild also broadcasts the size of each bucket: counted by the next `describe`
-        self.has_delayed = False  # the first backward of a static graph has ended, which reduces all at its end
+        self.has_delayed = (
+            False  # the first backward of a static graph, which issues all reductions at its end, is over
+        )
         self._last_backward = 0  # when the first parameter's gradient was ready, as `note_backward` last read it
         for reducer in reducers:  # now that there are several, `note_backward` is used, and compares with this call
             if (other := reducer.module()) is not None:
@@ -79,7 +81,7 @@ class Reducer:
         return self.is_rebuilt and self.is_described and not self.owes_sizes
 
     def note_backward(self, module: Any) -> bool:
-        """Return True if the module has reduced since the last call. torch makes a list as long as the parameters."""
+        """Return True if the module has reduced since the last call. torch builds a list of all parameters."""
         previous, self._last_backward = self._last_backward, module.reducer.get_backward_stats()[0]
         return self._last_backward != previous or self.delays(module)
 
