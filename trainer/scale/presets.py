@@ -28,7 +28,7 @@ MLPERF_BATCH_SCALE = 128  # a step of one rank takes about a second on one core;
 
 
 def demo() -> RunConfig:
-    """Return a small model in the shape of Criteo. A step of 4 ranks on 2 cores takes some tens of milliseconds."""
+    """Return a small model in the shape of Criteo. A step of 4 ranks on 2 cores takes tens of milliseconds."""
     rows = (20_000, 15_000, 12_000, 10_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_500, 2_000, 2_000, 1_500)
     return RunConfig(embedding=EmbeddingConfig(rows=rows + (1_000,) * 13))
 

@@ -70,7 +70,7 @@ def _nonce(chunk: int) -> bytes:
 
 
 class EncryptedWriter(io.RawIOBase):
-    """Writes a file from its begin to its end; the file is whole after `close`."""
+    """Writes a file from the first byte to the last; the file is complete after `close`."""
 
     def __init__(self, path: Path, key: MasterKey, data_set: bytes, chunk_bytes: int = CHUNK_BYTES) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

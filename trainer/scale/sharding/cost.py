@@ -1,13 +1,13 @@
 """The cost of a table for each rank in a step, by kind and ranks: lookups, bytes, seconds and memory.
 
-For a table with pooling factor P (mean ids of a sample) of which a rank holds the share s of the rows; p ranks, B
-samples of the global batch, b samples of a rank, D columns:
+A table has D columns and the pooling factor P (mean ids of a sample), and a rank holds the share s of its rows. The
+global batch has B samples, and the rank has b of them:
 
     lookups      B · P · s on the rank of the rows; b · P for a copy
     all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
-    merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
-                 shards have fewer columns each: the squares of the rows' gradients, if its shards share moments. Their
-                 seconds count as work
+    merges       between the shards of a table: vectors and their gradients of a table-row-wise table, on its host; the
+                 squares of the rows' gradients of a column-wise table, if its shards share moments. Their seconds
+                 count as work
     all-reduce   rows · D, the gradient of a copy
     work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
                  backward, a distinct row is read and written once, a vector and its gradient once

@@ -40,7 +40,7 @@ class TieredKernel(TorchKernel):
         memory: int,
         folder: Path,
     ) -> None:
-        """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
+        """`shape` is (rows, D). `memory` is the bytes for the cache and its index. Raises ConfigError, TierError."""
         num_rows, dim = shape
         record = record_of(dim, precision, optimizer)
         slot_bytes = record.itemsize + SLOT_BYTES
