@@ -44,7 +44,7 @@ class CriteoConfig:
         require(0 <= self.held_out <= 0.5, "criteo.held_out", self.held_out, "from 0 to 0.5")
 
 
-class Rows(Protocol):
+class RowSequence(Protocol):
     """Rows of dtype ROW, in memory or on disk."""
 
     def __len__(self) -> int: ...
@@ -58,8 +58,8 @@ class Criteo:
     def __init__(
         self,
         name: str,
-        rows: Rows,
-        held_out_rows: Rows,
+        rows: RowSequence,
+        held_out_rows: RowSequence,
         table_rows: Sequence[int],
         global_batch: int,
         skipped: str = "",

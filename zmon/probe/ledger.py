@@ -141,7 +141,7 @@ class Ledger:
         step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:
-                step_amounts[index] = _limited_sum(step_amounts[index], count(amount))
+                step_amounts[index] = _limited_sum(step_amounts[index], as_count(amount))
                 if index == layout.SAMPLES:
                     self.samples.declare()
 
@@ -228,7 +228,7 @@ def _limited_sum(total: int, amount: int) -> int:
     return min(total + amount if total > 0 else amount, _MAX_AMOUNT)
 
 
-def count(number: float) -> int:
+def as_count(number: float) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
     if not 0 <= integer <= _MAX_AMOUNT:

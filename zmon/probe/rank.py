@@ -20,7 +20,7 @@ from weakref import WeakSet
 from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
 from zmon.probe.device_time import DeviceTime, Event
-from zmon.probe.ledger import Ledger, count
+from zmon.probe.ledger import Ledger, as_count
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
@@ -147,7 +147,7 @@ class RankTimeline:
         if self.activity != TRAIN:
             self.turn_to(TRAIN)
         if number is not None and number != self.step:
-            self.step = count(number)
+            self.step = as_count(number)
             self._write_place()
         if self.current_phase != OTHER:
             self.phase(OTHER)

@@ -24,7 +24,7 @@ import zmon
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Merged, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier.row_file import Records, RowFile, Rows
+from trainer.scale.tier.row_file import Records, RowFile, RowNumbers
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Slots
 
 
@@ -166,7 +166,7 @@ class TieredKernel(TorchKernel):
         slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
         return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
 
-    def _claim(self, rows: Rows, phase: str) -> Numbers:
+    def _claim(self, rows: RowNumbers, phase: str) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots. `phase` is the phase after the wait."""
         claim = self._slots.claim(rows)
         self.rows_claimed += len(rows)

@@ -126,9 +126,9 @@ def _publish(ledger: Ledger, mode: CountingMode) -> None:
     left_out = f"operations that zmon cannot count: {names}" if names else ""
     if names and not on_gpu:
         left_out = f"{share:.1%} of a step is in {left_out}"
-    if mode.replays.number:
+    if mode.replays.num_calls:
         probe.identify(uncounted="kernels of graphs that are replayed cannot be counted")
-    elif mode.launches.number:
+    elif mode.launches.num_calls:
         probe.identify(uncounted="kernels of Triton cannot be counted")
     elif not step.total:
         probe.identify(uncounted=left_out or "the step that zmon counted has no matrix product")
