@@ -1,6 +1,6 @@
 """The command that converts Criteo TSVs to binary shards: `python -m trainer.prepare day_0.gz … --out DIR`.
 
-It reads the TSVs, plain or .gz, once and in order, a few thousand rows at a time, so they may be larger than memory.
+It reads the TSVs, plain or .gz, once and in order, about a thousand rows at a time, so they may be larger than memory.
 DIR appears only when everything is written. It takes 164 bytes per row, and serves any number of ranks and any size of
 tables.
 """

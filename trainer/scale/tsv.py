@@ -66,7 +66,7 @@ class TsvReader:
         self.num_valid = self.num_skipped = 0
 
     def read(self, file: str) -> Iterator[tuple[NDArray[np.void], int]]:
-        """Yield rows of dtype ROW, a few thousand at a time, with the bytes of the file read so far.
+        """Yield rows of dtype ROW, about a thousand at a time, with the bytes of the file read so far.
 
         Raises DataError if the file is unreadable or damaged, or if `strict` and a row is malformed.
         """
@@ -187,7 +187,7 @@ def _align_right(
 
 
 def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines of a file, a few thousand at a time, with the bytes of the file read so far."""
+    """Yield whole lines of a file, about a thousand at a time, with the bytes of the file read so far."""
     partial_line = b""
     try:
         with Path(file).open("rb") as raw:

@@ -1,8 +1,8 @@
 """Runs at the start of every Python process under `zmon run`; waits until torch is imported, then watches.
 
 Python's `site` imports this file in place of the job's own sitecustomize, which is run right after it. Nothing here
-raises into the job. Python 3.6 and newer can read this file. It imports nothing at the start, so that a process that
-never needs torch is not slowed down.
+raises into the job. Python 3.6 and newer can read this file. At the start it imports only modules that Python has
+loaded already, so that a process that never needs torch is not slowed down.
 """
 
 import os

@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+/* The numbers of the layout that the C edge uses, by the names that classes.py gives them. */
 #define NUMBERS(X) \
     X(sequence) X(entered) X(before) X(none) X(max_groups) X(state_key) X(state_prime) \
     X(label_shift) X(label_group_shift) X(label_sequence_shift) X(sequences) X(max_bytes) \
