@@ -191,8 +191,8 @@ def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
     partial_line = b""
     try:
         with Path(file).open("rb") as raw:
-            zipped = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
-            stream = gzip.GzipFile(fileobj=raw) if zipped else raw
+            is_gzip = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+            stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             while block := stream.read(BLOCK_BYTES):
                 lines, newline, partial_line = (partial_line + block).rpartition(b"\n")
                 if len(partial_line) > BLOCK_BYTES:

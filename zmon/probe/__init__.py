@@ -275,7 +275,7 @@ def work(
 
 
 def _declare_dtype(ledger: Ledger, dtype: object) -> bool:
-    """Write the dtypes of the declared operations into the box if they are new; return False if they are no dtypes."""
+    """Write the dtypes of the declared operations into the box if they are new; return False if they are not dtypes."""
     if dtype is not None and (dtype is ledger.declared_dtype or dtype == ledger.declared_dtype):
         return True
     shares = dict(dtype) if isinstance(dtype, Mapping) else {dtype: 1.0}

@@ -121,7 +121,7 @@ class DeviceTime:
     def _may_query(self) -> bool:
         try:
             return self._recordable()
-        except RuntimeError:  # the device failed; no event of it is passed any more
+        except RuntimeError:  # the device failed; a query of its events raises
             return True
 
     def _event(self) -> Event:

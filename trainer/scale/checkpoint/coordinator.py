@@ -90,7 +90,7 @@ class Coordinator:
         try:
             return msgspec.msgpack.decode(self.store.get(key), type=_Outcome)
         except msgspec.MsgspecError as error:
-            return _Outcome(f"{key} in the store of the job is no value of a rank ({_one_line(error)})")
+            return _Outcome(f"{key} in the store of the job is not a value of a rank ({_one_line(error)})")
 
     def _timed_out(self, ranks: Sequence[int]) -> _Outcome:
         limit = f"{self.timeout_seconds:g} s (checkpoint.timeout_seconds)"

@@ -57,8 +57,8 @@ class Load(IntEnum):
     HOST_MEMORY = 9  # bytes of weights and state in the memory of the host
     DISK = 10
     MERGED = 11  # bytes that the shards of a table exchange with each other and with themselves
-    NEAR = 12  # of them, with other ranks of the host
-    FAR = 13  # of them, with other hosts
+    NEAR = 12  # part of MERGED: with other ranks of the host
+    FAR = 13  # part of MERGED: with other hosts
     RAIL = 14  # numbers in vectors that go to samples of the rail only (see trainer/scale/host_reduction.py)
 
 

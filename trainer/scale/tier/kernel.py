@@ -59,7 +59,7 @@ class TieredKernel(TorchKernel):
         self._prefetched: Bags | None = None  # the bags of the last prefetch
         self._prefetched_rows: Numbers = np.empty(0, np.int64)  # its distinct rows
         self.rows_claimed = 0  # distinct rows of all lookups so far
-        self.rows_from_disk = 0  # of them
+        self.rows_from_disk = 0  # part of `rows_claimed`
         self.is_too_small = False  # the rows of two batches were once more than the slots
 
     @property

@@ -97,7 +97,7 @@ static void watch_work(Timeline *timeline, PyObject *work, int64_t op, int64_t g
 
 /* ---- the call of a collective -------------------------------------------------------------------------------- */
 
-/* Read the bytes of a tensor; return 0 for a list of tensors and whatever else Python knows better. */
+/* Read the bytes of a tensor; return 0 if Python must do it, for example for a list of tensors. */
 static int read_bytes(PyObject *tensor, int64_t *bytes)
 {
     PyObject *value = PyObject_GetAttr(tensor, name_of_nbytes);

@@ -46,7 +46,7 @@ static int64_t total_with(int64_t total, int64_t amount)
     return ((total > 0 ? total : 0) + amount) & layout.max_amount;
 }
 
-/* Return the operations of a step with so many samples, by those that were counted. */
+/* Return the operations of a step with this number of samples, from the step that was counted. */
 static int64_t inferred_flops(Ledger *self, int64_t samples)
 {
     if (self->counted_samples <= 0 || samples < 0) return self->counted_flops;
@@ -116,7 +116,7 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
     return 0;
 }
 
-/* Return 1 if steps can end here: there is no device, and nothing of a test replaces the samples. */
+/* Return 1 if steps can end in C: there is no device, and no test has replaced the samples. */
 static int ends_steps(Ledger *self)
 {
     return !is_set(self->device) && self->samples != NULL && PyObject_TypeCheck(self->samples, samples_type);

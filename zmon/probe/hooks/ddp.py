@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from zmon import probe
 from zmon.probe.hooks import simple_reducer
 from zmon.probe.hooks.describe import size
-from zmon.probe.hooks.reducer import (  # fmt: skip
+from zmon.probe.hooks.reducer import (
     ALL_GATHER,
     ALL_REDUCE,
     BROADCAST,

@@ -122,7 +122,7 @@ def _publish(ledger: Ledger, mode: CountingMode) -> None:
     """Write the count into the box, unless too much of the step is unknown."""
     step: Operations = mode.operations()
     share, names = sum(step.uncounted.values()), ", ".join(list(step.uncounted)[:3])
-    on_gpu = torch.cuda.is_initialized()  # then the time of a call on the host is no share of the step
+    on_gpu = torch.cuda.is_initialized()  # then the time of a call on the host is not its share of the step
     left_out = f"operations that zmon cannot count: {names}" if names else ""
     if names and not on_gpu:
         left_out = f"{share:.1%} of a step is in {left_out}"
