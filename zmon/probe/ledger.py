@@ -25,7 +25,7 @@ _MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
 
-MemoryReader = Callable[[], tuple[int, int, int] | None]
+MemoryReader = Callable[[], tuple[int, int, int] | None]  # bytes: allocated, reserved, allocated at the peak
 
 
 class Ledger:

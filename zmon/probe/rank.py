@@ -113,7 +113,7 @@ class RankTimeline:
         self._groups = Groups(box)
         self.group = self._groups.number  # returns the number of a process group, given name and size
         self._entered = 0
-        self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
+        self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()  # the arguments of `_count`
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
         self.step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()

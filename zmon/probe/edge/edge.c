@@ -4,11 +4,11 @@
  * slow or rare: other threads, device events, changes of activity, new gauges. Only CPython's API is used, and nothing
  * of torch, so one build serves every version of torch. All code runs with the GIL held.
  *
- *     box.h        the layout of the black box, clocks, checksum, live words and cells
- *     objects.h    how a C type and the Python class behind it share their state
+ *     box.h                          the layout of the black box, clocks, checksum, live words and cells
+ *     objects.h                      how a C type and the Python class behind it share their state
  *     samples.h, ledger.h            what a step adds up, and its boundary
  *     timeline.h, ops.h, rank.h      phases, collectives, steps
- *     front.h      a callable in C before a wrapper in Python
+ *     front.h                        a callable in C before a wrapper in Python
  *     marks.h, collectives.h         the fronts of steps and optimizers, of collectives and waits
  *     reduction.h, backward.h        the fronts of DDP, of the autograd engine and of the model */
 
