@@ -44,9 +44,7 @@ class ShardingConfig:
     plan: str = ""  # a file to load the plan from
     save: str = ""  # a file to save the plan to
     memory_bytes: int = 0  # total memory of a rank; 0: its part of the free memory of its host
-    memory_bandwidth: float = (
-        8e9  # bytes/s of a rank for random rows: measured with torch on one core, sorting included
-    )
+    memory_bandwidth: float = 8e9  # bytes/s of a rank for random rows, with sorting: measured with torch on one core
     lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: from the same measurement
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
     flops: float = 1.6e11  # operations/s of a rank in dense layers, for a dry run: measured with torch on one core

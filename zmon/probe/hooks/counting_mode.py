@@ -55,6 +55,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         self.__enter__()
 
     def end(self) -> None:
+        """Stop counting. Torch has the mode until `leave`."""
         self._active = False
         self._step_ns = perf_counter_ns() - self._began_ns
         for calls in (self.replays, self.launches, self._threads):
