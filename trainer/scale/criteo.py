@@ -34,7 +34,7 @@ BITS = np.arange(SPARSE_FEATURES, dtype=np.uint32)
 
 @dataclass(frozen=True)
 class CriteoConfig:
-    file: str = ""  # a TSV, a directory that trainer.prepare wrote, or MLPerf's multi-hot files; empty: synthetic samples
+    file: str = ""  # a TSV, a directory of trainer.prepare, or MLPerf's multi-hot files; empty: synthetic samples
     strict: bool = False  # stop at a malformed row instead of skipping it
     held_out: float = 0.0  # ratio of a TSV's rows held out for evaluation; a prepared directory has its own
     key_file: str = ""  # key of an encrypted directory: a file of mode 0600, env:VARIABLE or command:COMMAND
