@@ -5,9 +5,9 @@ C code: it appends the Python stack to the box at once, and then the signal has 
 would run only when the interpreter runs again. In a rank that waits inside a collective this never happens, so the job
 could not be cancelled. `faulthandler` does not record who sent the signal; `signal_sender.c` does.
 
-Last words have the origin of an exception. A rank whose peer is gone dies of an error that a collective raises, and a
-rank whose storage is gone may die of an error with the same text. The traceback distinguishes them, also if the job
-wraps the error into one of its own.
+Last words have the origin of an exception. A rank whose peer is gone dies of an error that a collective raises. A rank
+whose storage is gone may die of an error with the same text. The traceback distinguishes them, also if the job wraps
+the error into one of its own.
 """
 
 from __future__ import annotations

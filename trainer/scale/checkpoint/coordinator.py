@@ -1,7 +1,7 @@
 """The coordination of the ranks for a checkpoint, in any thread, by keys in the job's store.
 
-It uses no collectives. A collective in the background would appear in the queues and flight records of the training,
-where a rank that writes slowly would look like a rank that hangs. Keys cost a few round trips to the store for each
+It uses no collectives. A collective in the background would appear in the queues and flight records of the training.
+There a rank that writes slowly would look like a rank that hangs. Keys cost a few round trips to the store for each
 checkpoint. Values are plain data (msgspec), because any process that reaches the store can write to it.
 """
 

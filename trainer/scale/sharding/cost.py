@@ -13,8 +13,8 @@ global batch has B samples, and the rank has b of them:
                  backward, a distinct row is read and written once, a vector and its gradient once
     memory       rows and their optimizer state; tensors of a batch, see `_shard_batch` and `_sample_cost`
 
-Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows,
-and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows. Of
+n ids in a shard, min(n, rows) count as distinct, which is an upper bound. step.py turns bytes into seconds.
 
 A cost is an array of whole numbers (L, R): a row for each `Load`, such as the bytes of ids, a column for each rank.
 Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.

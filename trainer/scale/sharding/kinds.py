@@ -57,8 +57,8 @@ class ColumnWise:
 class TableRowWise:
     """Ranges of rows on the ranks of one host, for large tables where the network between hosts is slow.
 
-    The ranks of the host add up their sums of a bag before a vector leaves the host (trainer/scale/host_reduction.py),
-    so the network between hosts carries as many bytes as for a table on one rank.
+    The ranks of the host add up their sums of a bag before a vector leaves the host (trainer/scale/host_reduction.py).
+    So the network between hosts carries as many bytes as for a table on one rank.
     """
 
     name = "table_row_wise"

@@ -97,8 +97,8 @@ def choose(
     """Return the plan for these tables, with its prediction.
 
     `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank, and `base_bytes`
-    is its memory without tables. `host_memory_bytes` and `disk_bytes` are its parts of the memory of its host and of
-    the disk, which are used for tables with a `host_share` or a `disk_share`. All ranks must pass the same arguments.
+    is its memory without tables. `host_memory_bytes` and `disk_bytes` are what a rank may use of the memory of its host
+    and of the disk, for tables with a `host_share` or a `disk_share`. All ranks must pass the same arguments.
     """
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes, disk_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))

@@ -1,9 +1,9 @@
 """Reads the loss with which each backward pass of training begins: the root of its graph, if that is one number.
 
 It is the loss of this rank alone, before anything is averaged over the ranks. On the CPU it is read at once. On a GPU
-it is copied into pinned memory after the work that computes it, and read in a later step, if the device has passed the
-event behind the copy by then. Nothing waits for the device. Nothing is read while torch traces, and nothing of a tensor
-without data or with a class of its own. While functions are transformed, torch itself refuses `backward`.
+it is copied into pinned memory after the work that computes it. A later step reads it, once the device has passed the
+event behind the copy. Nothing waits for the device. Nothing is read while torch traces, and nothing of a tensor without
+data or with a class of its own. While functions are transformed, torch itself refuses `backward`.
 
 In a real job this code is not in the caches, so each call of torch takes about a microsecond.
 """
