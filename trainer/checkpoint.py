@@ -34,8 +34,8 @@ def tensors_of(trainer: Trainer, running: RunningQuality) -> dict[str, Tensor]:
     tensors = {"dense": trainer.flat.parameter.data}
     tensors |= {f"dense.{name}": tensor for name, tensor in trainer.optimizer.state().items()}
     tensors |= {f"quality.{name}": tensor for name, tensor in running.state().items()}
-    sharded = [(shard.table, weight, state) for shard, weight, state in trainer.tables.parts()]
-    for part, (table, weight, state) in enumerate([*sharded, *trainer.replicated.parts()]):
+    sharded = [(shard.table, weight, state) for shard, weight, state in trainer.tables.weights_and_states()]
+    for part, (table, weight, state) in enumerate([*sharded, *trainer.replicated.weights_and_states()]):
         tensors |= {f"table.{table}.{part}.weight": weight, f"table.{table}.{part}.state": state}
     return tensors
 

@@ -78,7 +78,7 @@ class Config:
 
     @property
     def weight_bytes(self) -> int:
-        """The bytes of a weight of a table that is divided among ranks."""
+        """The bytes of a weight of a sharded table."""
         return int(getattr(torch, self.embedding.dtype or self.train.dtype).itemsize)
 
     def __post_init__(self) -> None:

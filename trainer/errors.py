@@ -1,7 +1,7 @@
 """The errors of the trainer; each is one line: what failed, the likely cause, the next step.
 
-They are caught once, in __main__, and end the process with exit code 2, as a lack of memory does. Errors that the user
-did not cause, such as a collective whose peer died, are not caught.
+Each command catches them once, in its `main`, and exits with code 2; the trainer does so for a lack of memory too.
+Errors that the user did not cause, such as a collective whose peer died, are not caught.
 """
 
 

@@ -49,7 +49,7 @@ class CheckedSource:
 
 
 def check_ids(batch: Batch, rows: Sequence[int], step: int, first_sample: int, unit: str = "step") -> None:
-    """Raise DataError if an id is no row of its table. `rows` has the number of rows of each table.
+    """Raise DataError if an id is not a row of its table. `rows` has the number of rows of each table.
 
     `first_sample` is the position of the first sample in the global batch.
     """

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from trainer.optimizers import RULES, OptimizerConfig, RowUpdate, add_to_rows
 
-# Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from the kernel, which
-# halves the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
+# Bytes of gradients merged at a time. On a CPU they fit into its cache and need no new pages from Linux, which halves
+# the time of an update of many rows. On a GPU each piece costs a dozen launches, and only memory limits it.
 _PIECE_BYTES = {"cpu": 1 << 20, "cuda": 256 << 20}
 
 
@@ -105,7 +105,7 @@ class TorchKernel(Kernel):
     def __init__(
         self, optimizer: OptimizerConfig, shape: tuple[int, int], precision: Precision, device: torch.device
     ) -> None:
-        """`shape` are rows and D."""
+        """`shape` is (rows, D)."""
         num_rows, dim = shape
         self.weight = torch.empty(num_rows, dim, dtype=precision.dtype, device=device)
         self.state = torch.zeros(optimizer.state_shape(shape), dtype=precision.compute_dtype, device=device)

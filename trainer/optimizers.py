@@ -19,7 +19,7 @@ COLUMN_MOMENTS = ("shared", "separate")
 
 
 class RowUpdate(NamedTuple):
-    """The gradients of some rows of a table, and the optimizer state that the update changes."""
+    """The gradients of some rows of a table, and the optimizer state, which a rule changes in place."""
 
     state: Tensor  # (rows,), or (rows, D) for a rule of ELEMENTWISE
     rows: Tensor | None  # the rows touched (U,), each only once; None: all rows, in order
@@ -62,7 +62,7 @@ def adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
 
 
 def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> Tensor:
-    """Compute weight -= learning_rate · gradient. It needs no state."""
+    """Update rows by gradient descent: weight -= learning_rate · gradient. There is no state."""
     return update.gradient.mul_(-learning_rate)
 
 

@@ -23,9 +23,9 @@ REFRESH_SECONDS = 1.0  # interval of the live line; each refresh takes 2 ms, in 
 
 
 def terminal(rank: int) -> TextIO | None:
-    """Return the terminal for the live line, or None if stdout is no terminal or the rank is not 0."""
-    usable = rank == 0 and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
-    return sys.stdout if usable else None
+    """Return the terminal for the live line, or None if stdout is not a terminal or the rank is not 0."""
+    is_usable = rank == 0 and sys.stdout.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
+    return sys.stdout if is_usable else None
 
 
 class _Work(NamedTuple):

@@ -121,8 +121,8 @@ class Predictions:
     def quality(self) -> Quality:
         """Return the quality of the samples of all ranks. All ranks must call it. They get the same result.
 
-        Each rank gathers the logits with label 1 of all ranks and compares its own logits with label 0 with them,
-        because clicks are fewer than other samples.
+        Each rank gathers the logits of all samples with label 1, because clicks are fewer than other samples. It
+        compares its own logits with label 0 with them.
         """
         logits = torch.cat([self._empty, *(logits for logits, _ in self._steps)])
         positive = torch.cat([self._empty.bool(), *(labels for _, labels in self._steps)])

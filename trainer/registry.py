@@ -1,4 +1,4 @@
-"""The extensions of the core: kinds of sharding, kernels, types of weights, and exchanges inside a step.
+"""The extensions of the core: kinds of sharding, kernels, types of weights, rows on a disk, exchanges inside a step.
 
 The core itself has two kinds and one kernel; `trainer/scale/__init__.py` registers the others. Importing this file does
 not import torch, so that a dry run works without torch.

@@ -39,7 +39,7 @@ class ReplicatedTables:
             width: _TablesOfWidth(width, rows, optimizer, dtype, device) for width, rows in rows_by_width.items()
         }
         self._sizes = [same_width.weight.numel() for same_width in self._by_width.values()]
-        for table, weight, _state in self.parts():
+        for table, weight, _state in self.weights_and_states():
             num_rows, width = weight.shape
             whole = Shard(table, rank=0, first_row=0, num_rows=num_rows, num_columns=width)
             weight.copy_(torch.cat(list(initial_rows(seed, whole, num_rows, width))))
@@ -68,9 +68,9 @@ class ReplicatedTables:
         for same_width, part in zip(self._by_width.values(), gradient.split(self._sizes), strict=True):
             same_width.update(part.view_as(same_width.weight), learning_rate)
 
-    def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def weights_and_states(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield each table with views of its weight (rows, D) and its optimizer state (rows, …)."""
-        return chain.from_iterable(same_width.parts() for same_width in self._by_width.values())
+        return chain.from_iterable(same_width.weights_and_states() for same_width in self._by_width.values())
 
 
 class _TablesOfWidth:
@@ -103,5 +103,5 @@ class _TablesOfWidth:
     def update(self, gradient: Tensor, learning_rate: float) -> None:
         self.weight.add_(self._rule(RowUpdate(self.state, None, gradient), learning_rate, self._epsilon))
 
-    def parts(self) -> Iterator[tuple[int, Tensor, Tensor]]:
+    def weights_and_states(self) -> Iterator[tuple[int, Tensor, Tensor]]:
         return zip(self._tables, self.weight.split(self._rows), self.state.split(self._rows), strict=True)

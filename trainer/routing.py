@@ -3,8 +3,8 @@
 Ids are routed on the CPU, before they go to a GPU: the numbers of ids by rank are sizes of an all-to-all, and reading a
 size back would stop the GPU.
 
-A table is whole if each of its shards has all of its rows: one shard, or several with some columns each. Otherwise the
-table is divided: each of its shards has some of its rows.
+In this file a table is *divided* if its rows are: each of its shards has some of them. Otherwise it is *whole*: each of
+its shards, which may have some columns only, has all rows.
 
 Shapes: B samples of this rank, S shards of all ranks, D shards and M ids of divided tables, N rows to send.
 """

@@ -120,8 +120,8 @@ class Group:
 def group_key(shard: Shard) -> tuple[str, int, int]:
     """Return what all shards of a group on one rank have in common: merge, table and number of columns.
 
-    Only a table whose columns are divided is a group of its own; the table of other groups is -1. So all ranks with
-    columns of this table look up the same rows, and can add up their squared gradients row by row.
+    The shard of a column-wise table is a group of its own; the table of other groups is -1. So all ranks with columns
+    of a table look up the same rows in the same order, and can add up their squared gradients row by row.
     """
     return shard.merge.value, shard.table if shard.merge is Merge.COLUMNS else -1, shard.num_columns
 

@@ -32,9 +32,9 @@ class TierConfig:
 class EmbeddingConfig:
     rows: tuple[int, ...]  # rows of each table; one table per sparse feature
     dim: int | tuple[int, ...] = 16  # columns of all tables, or a list by table; equal ones if model.interaction is dot
-    dtype: str = ""  # type of the weights of divided tables: bfloat16 or float16; empty: train.dtype
+    dtype: str = ""  # type of the weights of sharded tables: bfloat16 or float16; empty: train.dtype
     kernel: str = "auto"  # torch, fbgemm, auto (fbgemm on GPUs if installed, else torch), fastest (as measured)
-    memory: int = 0  # bytes that a rank may spend on rows of divided tables; 0: as many as they need
+    memory: int = 0  # bytes that a rank may spend on rows of sharded tables; 0: as many as they need
     tier: TierConfig = field(default_factory=TierConfig)
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class ShardedTables:
             for shared, rows, mean_squares in zip(self._shared.values(), merged, exchange.wait(), strict=True):
                 shared.apply(rows, learning_rate, mean_squares)
 
-    def parts(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
+    def weights_and_states(self) -> Iterator[tuple[Shard, Tensor, Tensor]]:
         """Yield each shard, its weight (rows, D) and its optimizer state (rows, …): views, or copies from a disk."""
         for shard, kernel, first in self.locate():
             yield shard, *kernel.read(first, shard.num_rows)

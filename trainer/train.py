@@ -107,7 +107,7 @@ class Trainer:
 
         All learning rates are multiplied by `rate_factor`. `must_stop` tells all ranks that they must stop.
         Shapes: B samples of this rank, F features, D columns; G bags of all ranks looked up in a group of local shards.
-        The phase `embedding` covers the lookups until pooled vectors are sent; the update of the tables belongs to the
+        The phase `embedding` has the lookups and the sending of pooled vectors. The update of the tables belongs to the
         phase `optimizer`, like every other update.
         """
         overlap, optimizer = self.config.overlap, self.config.optimizer

@@ -85,7 +85,7 @@ class Arrivals:
         return [sum(len(group.units) * group.width for group in groups) * num_samples for groups in self._sources]
 
     def merge(self, flat: Tensor, replicated: ByWidth) -> Tensor:
-        """Order all vectors of this rank's samples by table. Add up the vectors of a table whose rows are divided.
+        """Order all vectors of this rank's samples by table. Add up the vectors of a table that is divided by rows.
 
         Return (F, B, D), or (B, sum of all D) if the tables or their shards have several widths.
         """

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 from trainer.errors import WorldError
 
-RENDEZVOUS_TIMEOUT_SECONDS = 300  # the slowest rank reads its data first; a rank that never starts is an error after it
+RENDEZVOUS_TIMEOUT_SECONDS = 300  # enough for the slowest rank, which reads its data before it arrives
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ def test_checkpoint_of_other_tables_is_refused(open_loop) -> None:
 def test_weights_that_are_not_finite_are_not_saved(open_loop, tmp_path: Path, bad: float) -> None:
     loop, checkpoints = open_loop(2)
     loop.train()
-    _, weight, _ = list(loop.trainer.tables.parts())[-1]
+    _, weight, _ = list(loop.trainer.tables.weights_and_states())[-1]
     weight.view(-1)[3] = bad
     with pytest.raises(CheckpointError, match=r"^step 4 was not saved in .*: table\.2\.1\.weight of rank 0 has values"):
         checkpoints.save(4, {})

@@ -30,12 +30,12 @@ def whole(*numbers: int) -> list[Shard]:
 
 def weights(sharded: ShardedTables) -> torch.Tensor:
     """Return the rows of all shards."""
-    return torch.cat([weight for _, weight, _ in sharded.parts()])
+    return torch.cat([weight for _, weight, _ in sharded.weights_and_states()])
 
 
 def states(sharded: ShardedTables) -> torch.Tensor:
     """Return the optimizer's states of the rows of all shards."""
-    return torch.cat([state for _, _, state in sharded.parts()])
+    return torch.cat([state for _, _, state in sharded.weights_and_states()])
 
 
 def test_initial_weights_do_not_depend_on_the_sharding() -> None:
@@ -83,7 +83,7 @@ def test_replicated_tables_equal_sharded_tables() -> None:
     replicated.write_gradient({2: rows}, {2: gradient}, table_gradient)
     replicated.update(table_gradient, RATE)
     sharded.update([rows], [gradient], RATE)
-    ((_, weight, _),) = replicated.parts()
+    ((_, weight, _),) = replicated.weights_and_states()
     assert torch.allclose(weight, weights(sharded), rtol=1e-14)
 
 

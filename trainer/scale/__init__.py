@@ -1,4 +1,4 @@
-"""The trainer at scale: what the core does not need. Its import registers kinds of sharding, kernels and data types.
+"""The trainer at scale: what the core does not need. Its import registers the extensions of the core (registry.py).
 
     config.py          the whole configuration of `python -m trainer`; presets.py has well-known models
     run.py             a run from its start or from a checkpoint

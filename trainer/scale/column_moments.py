@@ -26,10 +26,10 @@ class ColumnMoments:
     def __init__(self, shards: Sequence[Shard], dims: Sequence[int], world: World, dtype: torch.dtype) -> None:
         """`shards` are the shards of all ranks, `dims` has the columns of each table."""
         self._no_sums = torch.empty(0, dtype=dtype, device=world.device)
-        divided = [shard for shard in shards if shard.merge is Merge.COLUMNS]
-        local_tables = [shard.table for shard in divided if shard.rank == world.rank]
+        column_shards = [shard for shard in shards if shard.merge is Merge.COLUMNS]
+        local_tables = [shard.table for shard in column_shards if shard.rank == world.rank]
         self._dims = [dims[table] for table in local_tables]
-        holders = {(shard.table, shard.rank) for shard in divided}
+        holders = {(shard.table, shard.rank) for shard in column_shards}
         # For each rank, the indices of the local tables of which that rank has columns too
         self._shared_with = [
             [index for index, table in enumerate(local_tables) if (table, rank) in holders]

@@ -34,8 +34,7 @@ BITS = np.arange(SPARSE_FEATURES, dtype=np.uint32)
 
 @dataclass(frozen=True)
 class CriteoConfig:
-    # a TSV, a directory written by trainer.prepare, or MLPerf's multi-hot files; empty: synthetic samples
-    file: str = ""
+    file: str = ""  # a TSV, a directory of trainer.prepare, or MLPerf's multi-hot files; empty: synthetic samples
     strict: bool = False  # stop at a malformed row instead of skipping it
     held_out: float = 0.0  # ratio of a TSV's rows held out for evaluation; a prepared directory has its own
     key_file: str = ""  # key of an encrypted directory: a file of mode 0600, env:VARIABLE or command:COMMAND
@@ -44,7 +43,7 @@ class CriteoConfig:
         require(0 <= self.held_out <= 0.5, "criteo.held_out", self.held_out, "from 0 to 0.5")
 
 
-class Rows(Protocol):
+class RowSequence(Protocol):
     """Rows of dtype ROW, in memory or on disk."""
 
     def __len__(self) -> int: ...
@@ -58,8 +57,8 @@ class Criteo:
     def __init__(
         self,
         name: str,
-        rows: Rows,
-        held_out_rows: Rows,
+        rows: RowSequence,
+        held_out_rows: RowSequence,
         table_rows: Sequence[int],
         global_batch: int,
         skipped: str = "",

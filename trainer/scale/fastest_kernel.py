@@ -87,7 +87,7 @@ def _read_choice(config: CheckpointConfig) -> Choice | None:
 
 
 def _measure(config: RunConfig, world: World, source: Source, placements: Sequence[Placement]) -> Choice:
-    """Return the kernel that is faster for the first group of rank 0, which calls this, that FBGEMM supports."""
+    """Return the kernel that is faster on rank 0, which calls this, for its first group that FBGEMM supports."""
     embedding, device = config.embedding, world.device
     if embedding.memory or embedding.dtype:
         return Choice("torch", "rows on a disk or in half precision need it")

@@ -1,9 +1,9 @@
-"""Sums inside a host, so that one vector leaves it where each of its ranks has a part.
+"""Sums inside a host: its ranks add up their parts of a vector, so that one vector leaves the host.
 
 The ranks with the same position on their hosts are a *rail*. A rank of the host adds up the vectors for the samples of
 its rail, and exchanges them with the ranks of its rail only. Inside a host vectors keep full precision.
 
-Shapes: R ranks, L ranks of a host, U tables on this host, D columns, M samples of a rail.
+Shapes: N samples of all ranks, M samples of a rail, U tables on this host, D columns.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class HostReduction:
         return shard.rank % self._ranks_of_host == rank % self._ranks_of_host
 
     def reduce(self, vectors: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
-        """Add up the vectors of this host for the samples of the rail: (R's samples · U, D) → (M · U, D)."""
+        """Add up the vectors of this host for the samples of the rail: (N · U, D) → (M · U, D)."""
         pieces = vectors.split([num_tables * size for size in samples])  # by rank of the samples
         to_send = torch.cat([pieces[rank] for rail in self._rails for rank in rail])
         sizes = self._sizes(num_tables, samples)
@@ -44,7 +44,7 @@ class HostReduction:
         return received.view(len(sizes), local_size, vectors.shape[1]).sum(dim=0)
 
     def gather(self, gradient: Tensor, num_tables: int, samples: Sequence[int]) -> Tensor:
-        """Return the gradients for the samples of all ranks: (M · U, D) → (R's samples · U, D)."""
+        """Return the gradients for the samples of all ranks: (M · U, D) → (N · U, D)."""
         sizes = self._sizes(num_tables, samples)
         to_send = gradient.repeat(len(sizes), 1)
         received = AllToAll(to_send, [len(gradient)] * len(sizes), sizes, group=self._group).wait()

@@ -1,6 +1,6 @@
 """A check of pooled sums: the first sums that are NaN or infinite are reported on stderr, with table and samples.
 
-It is off by default, because it reads all sums once more, and a GPU waits for the answer in each step.
+It is off by default, because it reads all sums once more, and the CPU waits for a GPU in each step.
 """
 
 import sys

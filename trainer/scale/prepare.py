@@ -1,7 +1,7 @@
 """The command that converts Criteo TSVs to binary shards: `python -m trainer.prepare day_0.gz … --out DIR`.
 
-It reads the TSVs, plain or .gz, once and in order, some thousand rows at a time, so they may be larger than memory. DIR
-appears only when everything is written. It takes 164 bytes per row and works with any number of ranks and any size of
+It reads the TSVs, plain or .gz, once and in order, about a thousand rows at a time, so they may be larger than memory.
+DIR appears only when everything is written. It takes 164 bytes per row, and serves any number of ranks and any size of
 tables.
 """
 
@@ -23,7 +23,7 @@ from trainer.scale.encryption.files import files_under
 from trainer.scale.shards import HELD_OUT, TRAIN, Columns, Manifest, PartWriter, write_manifest
 from trainer.scale.tsv import TsvReader, check_file
 
-ROWS_PER_SHARD = 4_000_000  # 656 MB per file; Criteo-Kaggle needs a dozen files, Criteo 1 TB some thousand
+ROWS_PER_SHARD = 4_000_000  # 656 MB per file; Criteo-Kaggle needs a dozen files, Criteo 1 TB about a thousand
 LINE_SECONDS = 30  # interval of progress lines in a log
 
 Report = Callable[[int, int], None]  # bytes read so far, valid rows in them

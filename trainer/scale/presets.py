@@ -22,13 +22,13 @@ MLPERF_ROWS = (
     40000000, 40000000, 40000000, 590152, 12973, 108, 36,
 )  # fmt: skip
 MLPERF_BAGS = (3, 2, 1, 2, 6, 1, 1, 1, 1, 7, 3, 8, 1, 6, 9, 5, 1, 1, 1, 12, 100, 27, 10, 3, 1, 1)
-MLPERF_ROWS_SCALE = 1000  # 204 million rows become 205 thousand, which take 105 MB with their optimizer's state
+MLPERF_ROWS_SCALE = 1000  # 204 million rows become 204 thousand: 105 MB, and as many for the state of their optimizer
 MLPERF_BATCH = 65_536
 MLPERF_BATCH_SCALE = 128  # a step of one rank takes about a second on one core; total memory is 0.9 GB
 
 
 def demo() -> RunConfig:
-    """Return a small model in the shape of Criteo. A step of 4 ranks on 2 cores takes some tens of milliseconds."""
+    """Return a small model in the shape of Criteo. A step of 4 ranks on 2 cores takes tens of milliseconds."""
     rows = (20_000, 15_000, 12_000, 10_000, 8_000, 6_000, 5_000, 4_000, 3_000, 2_500, 2_000, 2_000, 1_500)
     return RunConfig(embedding=EmbeddingConfig(rows=rows + (1_000,) * 13))
 

@@ -5,8 +5,8 @@
     DIR/held_out-00000.bin …    rows for evaluation, which are never trained on
 
 All these files may be encrypted (encryption/). Only the rows of the current batch are memory-mapped, or decrypted, so
-the files occupy neither resident memory nor descriptors of a rank. A file that is truncated during a run raises an
-error instead of SIGBUS.
+the files occupy no resident memory of a rank. Only the encrypted file that was read last stays open. A file that is
+truncated during a run raises an error instead of SIGBUS.
 """
 
 import json

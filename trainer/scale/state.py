@@ -34,7 +34,7 @@ def state_of(trainer: Trainer, running: RunningQuality) -> State:
         weight, state = _in_memory_or_on_disk(shard, kernel, first)
         weights[shard.table].append(weight)
         states[shard.table].append(_moments(shard, state, num_moments[shard.table], embedding.dims[shard.table]))
-    for table, weight, state in trainer.replicated.parts():
+    for table, weight, state in trainer.replicated.weights_and_states():
         weights[table].append(Part(0, weight))
         states[table].append(Part(0, state))
     for table, (rows, dim) in enumerate(zip(embedding.rows, embedding.dims, strict=True)):

@@ -36,7 +36,7 @@ COLUMN_KINDS = (  # for each column: its content and pattern
 
 
 def read_tsv(config: CriteoConfig, table_rows: Sequence[int], global_batch: int, warn: Callable[[str], None]) -> Criteo:
-    """Read a whole TSV into the memory of every rank: 164 bytes per row, so it suits files of some million rows.
+    """Read a whole TSV into the memory of every rank: 164 bytes per row, so it suits files of a few million rows.
 
     Raises DataError if the file is unreadable or has no valid row, or if `strict` and a row is malformed.
     """
@@ -66,7 +66,7 @@ class TsvReader:
         self.num_valid = self.num_skipped = 0
 
     def read(self, file: str) -> Iterator[tuple[NDArray[np.void], int]]:
-        """Yield rows of dtype ROW, some thousand at a time, with the bytes of the file read so far.
+        """Yield rows of dtype ROW, about a thousand at a time, with the bytes of the file read so far.
 
         Raises DataError if the file is unreadable or damaged, or if `strict` and a row is malformed.
         """
@@ -187,12 +187,12 @@ def _align_right(
 
 
 def _blocks(file: str) -> Iterator[tuple[bytes, int]]:
-    """Yield whole lines of a file, some thousand at a time, with the bytes of the file read so far."""
+    """Yield whole lines of a file, about a thousand at a time, with the bytes of the file read so far."""
     partial_line = b""
     try:
         with Path(file).open("rb") as raw:
-            zipped = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
-            stream = gzip.GzipFile(fileobj=raw) if zipped else raw
+            is_gzip = raw.peek(len(GZIP_MAGIC)).startswith(GZIP_MAGIC)
+            stream = gzip.GzipFile(fileobj=raw) if is_gzip else raw
             while block := stream.read(BLOCK_BYTES):
                 lines, newline, partial_line = (partial_line + block).rpartition(b"\n")
                 if len(partial_line) > BLOCK_BYTES:

@@ -38,6 +38,7 @@ MAGIC = b"ZMONBOX\0"
 RING_CAPACITY = 4096  # boundaries; 82 s of 20 ms steps
 MAX_GROUPS = 8
 MAX_REPORT_KEYS = 4
+GROUP_NAME_BYTES, REPORT_KEY_BYTES = 48, 32  # longer names are cut
 TAIL_READ_BYTES = 16384  # how much of the tail is read
 UNKNOWN = measures.UNKNOWN
 FINITE = -2  # in place of the step since which losses are not finite

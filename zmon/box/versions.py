@@ -15,7 +15,17 @@ from operator import itemgetter
 from typing import Any
 
 from zmon.box.identity import FIELDS
-from zmon.box.layout import BOUNDARY, CRC, MAX_GROUPS, MAX_REPORT_KEYS, NUM_LIVE, RING_CAPACITY, checked
+from zmon.box.layout import (
+    BOUNDARY,
+    CRC,
+    GROUP_NAME_BYTES,
+    MAX_GROUPS,
+    MAX_REPORT_KEYS,
+    NUM_LIVE,
+    REPORT_KEY_BYTES,
+    RING_CAPACITY,
+    checked,
+)
 from zmon.schema.names import LOSS_SOURCES
 
 _FIRST_OFFSET = 64  # of the identity; the prefix is before it
@@ -64,12 +74,12 @@ class Layout:
         self.identity = Cell("".join(packed.code for packed in FIELDS.values()), _FIRST_OFFSET)
         # Boundaries written, activity since, step since, the current step.
         self.place = Cell("Q3q", self.identity.end)
-        self.report = Cell("32sd" * MAX_REPORT_KEYS, self.place.end)  # name and value of each gauge
+        self.report = Cell(f"{REPORT_KEY_BYTES}sd" * MAX_REPORT_KEYS, self.place.end)  # name and value of each gauge
         # By source of losses: the step since which they are not finite, or FINITE.
         self.losses = Cell("q" * len(LOSS_SOURCES), self.report.end)
         # Unix time, kind, whether the exception passed through a collective, type, message, place in the code, root.
         self.words = Cell("qBB64s1024s256s512s", self.losses.end)
-        self.groups = Cell("48si" * MAX_GROUPS, self.words.end)  # name and size of each group
+        self.groups = Cell(f"{GROUP_NAME_BYTES}si" * MAX_GROUPS, self.words.end)  # name and size of each group
         self.live = self.groups.end
         self.ring = self.live + 8 * NUM_LIVE
         self.boundary_size = aligned(BOUNDARY.size + CRC.size)

@@ -12,7 +12,7 @@ These functions are for the trainer. None of them raises, blocks or needs a netw
 Before `attach`, or if no box could be created, every call does nothing.
 
 `launch` reads the environment, and `rank_box` creates the box. `rank` has the timeline, `ledger` the totals, `edge/`
-the hot path in C or Python, `hooks/` the hooks into torch. `last_words` and `signal_sender.c` record how the rank ends.
+the hot path of both in C, `hooks/` the hooks into torch. `last_words` and `signal_sender.c` record how the rank ends.
 `run` and `autoload/` are for `zmon run`. The probe uses mapped memory, the clock, the environment, and torch if the job
 has it.
 """
@@ -50,7 +50,7 @@ _record_result: RecordResult | None = None  # returned by `record_last_words`
 
 
 def start_training() -> RankTimeline | None:
-    """Turn the rank to training and return its timeline; called by hooks that see it train."""
+    """Change the activity of the rank to training and return its timeline; called by hooks that see it train."""
     if current is None and not _must_join:
         start_as_rank()
     if current is None or current.activity in (TRAIN, COMPILE) or current.explicit_activity:
@@ -87,7 +87,7 @@ def expect_rank(callback: Callable[[], None], must_join: bool = False) -> None:
 
 
 def start_as_rank(rank: int | None = None, world_size: int | None = None, init_method: str | None = None) -> None:
-    """Attach this process, which has turned out to be a rank, if `expect_rank` was called; attaches at most once."""
+    """Attach this process, which is a rank, if `expect_rank` was called before; later calls do nothing."""
     global _expects_rank
     expected, _expects_rank = _expects_rank, False
     if expected and current is None and _on_rank is not None:
@@ -275,7 +275,7 @@ def work(
 
 
 def _declare_dtype(ledger: Ledger, dtype: object) -> bool:
-    """Write the dtypes of the declared operations into the box if they are new; return False if they are no dtypes."""
+    """Write the dtypes of the declared operations into the box if they are new; return False if they are not dtypes."""
     if dtype is not None and (dtype is ledger.declared_dtype or dtype == ledger.declared_dtype):
         return True
     shares = dict(dtype) if isinstance(dtype, Mapping) else {dtype: 1.0}
@@ -330,7 +330,7 @@ def _detach_in_child() -> None:
 
 
 def _complain(error: Exception, line: str = "") -> None:
-    """Count a record that is lost, and report the error, in this line if it is given."""
+    """Count a lost record, and write `line` to stderr; without a line, write the error."""
     if current is not None:
         current.ledger.dropped += 1
     complain(line or (str(error) if isinstance(error, ZmonError) else f"the probe could not record a call: {error!r}"))

@@ -98,9 +98,9 @@ class DeviceTime:
     def timed_boundaries(self, leaving: bool = False) -> Iterator[TimedBoundary]:
         """Yield and remove, in order, the boundaries that the device has passed.
 
-        One that it has not passed is yielded as dropped if its times will never be known, if too many are queued, or if
-        the rank is leaving. While a CUDA graph is captured, nothing is yielded: a query of an event would break the
-        capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
+        A boundary that it has not passed is yielded as dropped if its times will never be known, if too many boundaries
+        are queued, or if the rank is leaving. While a CUDA graph is captured, nothing is yielded: a query of an event
+        would break the capture (CUDA Runtime API, cudaStreamBeginCapture, cudaStreamCaptureModeGlobal).
         """
         while self._queue and self._may_query():
             kind, image, marks, start, used_events = self._queue[0]
@@ -121,7 +121,7 @@ class DeviceTime:
     def _may_query(self) -> bool:
         try:
             return self._recordable()
-        except RuntimeError:  # the device failed; no event of it is passed any more
+        except RuntimeError:  # the device failed; a query of its events raises
             return True
 
     def _event(self) -> Event:

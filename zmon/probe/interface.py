@@ -64,7 +64,7 @@ class JobInterface:
 
     def read(self) -> tuple[int, int] | None:
         """Return the bytes sent and received since boot, or None if the interface is gone."""
-        try:
+        try:  # 32 bytes hold any number of 64 bits, in digits
             return int(os.pread(self._sent, 32, 0)), int(os.pread(self._received, 32, 0))
         except (OSError, ValueError):
             return None

@@ -5,9 +5,9 @@ C code: it appends the Python stack to the box at once, and then the signal has 
 would run only when the interpreter runs again. In a rank that waits inside a collective this never happens, so the job
 could not be cancelled. `faulthandler` does not record who sent the signal; `signal_sender.c` does.
 
-Last words have the origin of an exception. A rank whose peer is gone dies of an error that a collective raises, and a
-rank whose storage is gone may die of an error with the same text. The traceback distinguishes them, also if the job
-wraps the error into one of its own.
+Last words have the origin of an exception. A rank whose peer is gone dies of an error that a collective raises. A rank
+whose storage is gone may die of an error with the same text. The traceback distinguishes them, also if the job wraps
+the error into one of its own.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120 - pathlib is slow to imp
 _ZMON = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
 _COLLECTIVES = ("distributed_c10d.py", "_functional_collectives.py")  # files of torch/distributed
-# Functions in these files that connect ranks and are no collectives. An error in them is about the rendezvous.
+# Functions in these files that connect ranks but are not collectives. An error in them is about the rendezvous.
 _SETUP = ("init_process_group", "new_group", "_new_group_with_tag", "_new_process_group_helper", "split_group")
 
 # Names of zmon's own wrappers: of collectives, and of the wait for an asynchronous one (zmon/probe/hooks/replacing.py).

@@ -22,7 +22,7 @@ from zmon.probe.launch_id import RANK, find_launcher, launch_id_of, program, scr
 from zmon.process import listed_children
 from zmon.schema.names import JOB_ID, LAUNCH_ID_LETTERS, MAX_JOB_ID_LETTERS
 
-# SLURM_NTASKS also has a value in a batch script and in the shell of salloc, which are no tasks of srun.
+# SLURM_NTASKS also has a value in a batch script and in the shell of salloc, which are not tasks of srun.
 WORLD_SIZE = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 LOCAL_RANK = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID")
 LOCAL_WORLD_SIZE = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
@@ -80,13 +80,13 @@ def read_launch(
     local_rank = rank % local_world_size if local_world_size else rank
     if (rank, world_size) == (env_rank, env_world_size):
         local_rank = _number(env, *LOCAL_RANK, default=local_rank)
-    many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
+    has_many_nodes = world_size != local_world_size and not (init_method or "").startswith("file:")  # file: one node
     max_restarts = _number(env, "TORCHELASTIC_MAX_RESTARTS", default=-1)
     restarts = _number(env, "TORCHELASTIC_RESTART_COUNT", "SLURM_RESTART_COUNT", default=0)
     launcher = find_launcher(env, rank) if env_world_size == world_size else os.getppid()
-    launch_id = launch_id_of(env, many_nodes, launcher, world_size, init_method)
+    launch_id = launch_id_of(env, has_many_nodes, launcher, world_size, init_method)
     return LaunchEnvironment(
-        job_id=_job_id(env, job_id, many_nodes, launch_id),
+        job_id=_job_id(env, job_id, has_many_nodes, launch_id),
         launch_id=launch_id,
         program=program(),
         attempt=_number(env, "ZMON_ATTEMPT", default=restarts),
@@ -102,10 +102,10 @@ def read_launch(
     )
 
 
-def _local_world_size(env: Mapping[str, str], world_size: int, is_of_env: bool, init_method: str | None) -> int:
-    """Return the number of ranks on this host; 0: unknown. `is_of_env`: the environment describes this launch."""
+def _local_world_size(env: Mapping[str, str], world_size: int, matches_env: bool, init_method: str | None) -> int:
+    """Return the number of ranks on this host; 0: unknown. `matches_env`: the environment describes this launch."""
     is_local = world_size == 1 or _is_loopback(_rendezvous_host(env, init_method)) or _all_spawned_here(world_size)
-    names = LOCAL_WORLD_SIZE if is_of_env else ()
+    names = LOCAL_WORLD_SIZE if matches_env else ()
     if number := _number(env, *names, default=world_size if is_local else 0):
         return number
     # Slurm by default spreads tasks evenly over nodes. A launch may also have a step of its own on each node.
@@ -126,14 +126,14 @@ def check_job_id(job_id: str) -> str:
     return job_id
 
 
-def _job_id(env: Mapping[str, str], explicit: str | None, many_nodes: bool, launch_id: str) -> str:
+def _job_id(env: Mapping[str, str], explicit: str | None, has_many_nodes: bool, launch_id: str) -> str:
     slurm, torchrun = env.get("SLURM_JOB_ID"), env.get("TORCHELASTIC_RUN_ID", "none")
     if job_id := explicit or env.get("ZMON_JOB_ID") or (slurm and f"slurm-{slurm}"):
         return check_job_id(job_id)
     # The random id that torchrun --standalone makes tells people nothing; only several nodes need it, to agree on one.
-    if torchrun != "none" and (many_nodes or not _UUID.fullmatch(torchrun)):
+    if torchrun != "none" and (has_many_nodes or not _UUID.fullmatch(torchrun)):
         return check_job_id(torchrun)
-    if many_nodes:
+    if has_many_nodes:
         raise UsageError(
             "this job has no id",
             "it runs on several nodes, which cannot agree on an id by themselves",

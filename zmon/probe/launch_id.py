@@ -27,7 +27,7 @@ def find_launcher(env: Mapping[str, str], rank: int) -> int:
     for _ in range(_MAX_WRAPPERS):
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
-        except OSError:  # of another user, such as slurmstepd, which is no wrapper
+        except OSError:  # of another user, such as slurmstepd, which is not a wrapper
             return pid
         stat = process_stat(pid)
         if variable not in environment.split(b"\0"):
@@ -76,7 +76,7 @@ def start_ticks(pid: int) -> int:
 
 
 def launch_id_of(
-    env: Mapping[str, str], many_nodes: bool, launcher_pid: int, world_size: int, init_method: str | None
+    env: Mapping[str, str], has_many_nodes: bool, launcher_pid: int, world_size: int, init_method: str | None
 ) -> str:
     """Return what all ranks of a launch share and no other launch has, as hexadecimal digits; "" if it is unknown.
 
@@ -91,7 +91,7 @@ def launch_id_of(
         place = f"{env.get('MASTER_ADDR', '')}:{env['MASTER_PORT']}" if env.get("MASTER_PORT") else ""
     else:
         place = init_method
-    if many_nodes:
+    if has_many_nodes:
         shared = (elastic, place) if elastic else (step, place, str(world_size))
         return _digest("nodes", *shared) if place or step or elastic not in ("", "none") else ""
     pid = os.getpid() if world_size == 1 and not elastic else launcher_pid

@@ -25,7 +25,7 @@ _MAX_AMOUNT = layout.MAX_AMOUNT
 _UNKNOWN = memoryview(UNKNOWN.to_bytes(8, "little", signed=True) * layout.NUM_AMOUNTS).cast("q")
 _NO_VALUES = memoryview(bytes(8 * layout.MAX_REPORT_KEYS)).cast("d")
 
-MemoryReader = Callable[[], tuple[int, int, int] | None]
+MemoryReader = Callable[[], tuple[int, int, int] | None]  # bytes: allocated, reserved, allocated at the peak
 
 
 class Ledger:
@@ -117,19 +117,19 @@ class Ledger:
         if known:
             amounts[:] = _UNKNOWN
 
-    def turn(
-        self, number: int, now: int, previous_activity: int, elapsed: int, overhead_ns: int, leaving: bool = False
+    def end_activity(
+        self, number: int, now: int, activity: int, elapsed: int, overhead_ns: int, leaving: bool = False
     ) -> None:
-        """Write the boundary at a change of activity; times since the last boundary belong to no step, counts stay.
+        """Write the boundary at the end of an activity. Times since the last boundary belong to no step; counts stay.
 
-        `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `previous_activity`.
+        `elapsed` is the time since the last boundary in nanoseconds, which the rank spent in `activity`.
         """
-        self._between[previous_activity] += elapsed
+        self._between[activity] += elapsed
         self.times[:] = self._times_at_boundary
         if self._interface is not None:
             self._read_interface(now)  # with what it carried since the end of the last step
         self._step_amounts[:] = _UNKNOWN
-        self.samples.turn()
+        self.samples.discard_step()
         self._close(layout.TURN, number, now, 0, overhead_ns, leaving)
 
     def note_checkpoint(self) -> None:
@@ -141,7 +141,7 @@ class Ledger:
         step_amounts = self._step_amounts
         for index, amount in enumerate(amounts):
             if amount is not None:
-                step_amounts[index] = _limited_sum(step_amounts[index], count(amount))
+                step_amounts[index] = _limited_sum(step_amounts[index], as_count(amount))
                 if index == layout.SAMPLES:
                     self.samples.declare()
 
@@ -170,7 +170,7 @@ class Ledger:
                 self.dropped += 1
         flat: list[bytes | float] = []
         for index, (key, number) in enumerate(self._report.items()):
-            flat += (field(key, 32), number)
+            flat += (field(key, layout.REPORT_KEY_BYTES), number)
             self._numbers[layout.REPORTED] |= (key in values) << index
             self._values[index] = number
         self._box.report(*flat, *[b"", 0.0] * (layout.MAX_REPORT_KEYS - len(self._report)))
@@ -228,7 +228,7 @@ def _limited_sum(total: int, amount: int) -> int:
     return min(total + amount if total > 0 else amount, _MAX_AMOUNT)
 
 
-def count(number: float) -> int:
+def as_count(number: float) -> int:
     """Return the count as an integer that fits into the box; raises ValueError if it is not a count."""
     integer = int(number)
     if not 0 <= integer <= _MAX_AMOUNT:

@@ -1,7 +1,7 @@
 """Deletes what dead ranks of this user left behind, before a new rank makes its box.
 
 The agent cannot delete the files of dead ranks in a directory that is mounted read-only for it, or that belongs to
-another user. Each box takes 3 MB of memory.
+another user. Each box takes 3.5 MB of memory.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class OperatorCall(NamedTuple):
     """One call of an operator."""
 
     name: str  # aten::mm
-    shapes: Sequence[Shape]  # of its arguments, () for one that is no tensor; none at all if one is sparse or nested
+    shapes: Sequence[Shape]  # of its arguments, () for one that is not a tensor; none at all if one is sparse or nested
     dtype: str  # of its first tensor, as torch names it, or tf32
     arguments: Sequence[Any]
     nanoseconds: int  # on the host
@@ -99,7 +99,7 @@ def _convolution_backward(shapes: Sequence[Shape], arguments: Sequence[Any]) -> 
     """Arguments: gradient, input, weight, sizes of bias, stride, padding, dilation, transposed, …, groups, mask."""
     is_transposed, mask = arguments[7], arguments[10]
     batch, _, *size = shapes[1 if is_transposed else 0]
-    num_gradients = sum(map(bool, mask[:2]))  # of input and weight; that of the bias is no product
+    num_gradients = sum(map(bool, mask[:2]))  # of input and weight; that of the bias is not a product
     return num_gradients * 2 * batch * prod(size) * prod(shapes[2])
 
 

@@ -20,7 +20,7 @@ from weakref import WeakSet
 from zmon.box import BoxWriter, layout
 from zmon.box.identity import field
 from zmon.probe.device_time import DeviceTime, Event
-from zmon.probe.ledger import Ledger, count
+from zmon.probe.ledger import Ledger, as_count
 from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
 PHASE_NUMBER = {name: number for number, name in enumerate(PHASES)}
@@ -79,7 +79,7 @@ class Groups:
     def _write(self) -> None:
         flat: list[bytes | int] = []
         for name, size in self._groups:
-            flat += (field(name, 48), size)
+            flat += (field(name, layout.GROUP_NAME_BYTES), size)
         self._box.groups(*flat, *[b"", 0] * (layout.MAX_GROUPS - len(self._groups)))
 
 
@@ -113,11 +113,11 @@ class RankTimeline:
         self._groups = Groups(box)
         self.group = self._groups.number  # returns the number of a process group, given name and size
         self._entered = 0
-        self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()
+        self._queued_ops: deque[tuple[int, int, int, int, int]] = deque()  # the arguments of `_count`
         self._threads_in_op: set[int] = set()  # other threads that are in a collective
         self.step = 1  # the current step
         self.since = self._activity_since = self._step_since = start or clock()
-        ledger.turn(self.step, self.since, INIT, 0, 0)
+        ledger.end_activity(self.step, self.since, INIT, 0, 0)
         self._write_place()
         self._write_state()
 
@@ -147,7 +147,7 @@ class RankTimeline:
         if self.activity != TRAIN:
             self.turn_to(TRAIN)
         if number is not None and number != self.step:
-            self.step = count(number)
+            self.step = as_count(number)
             self._write_place()
         if self.current_phase != OTHER:
             self.phase(OTHER)
@@ -177,7 +177,7 @@ class RankTimeline:
         """Change the activity of the rank and return the previous one.
 
         The time since the last step boundary belongs to no step, but collectives and their bytes are counted. The next
-        step begins when the rank turns to training again. An activity that the rank is in already goes on.
+        step begins when the rank turns to training again. If the rank is in this activity already, it stays in it.
         """
         if not self.acts_for_rank():
             return self.activity
@@ -193,7 +193,7 @@ class RankTimeline:
             self._activity_since = now
         self.current_phase = OTHER
         self._count_queued_ops()
-        self.ledger.turn(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
+        self.ledger.end_activity(self.step, now, previous, elapsed, self.overhead_ns, leaving=activity == DONE)
         if activity == TRAIN and self.device is None and self.make_device_time is not None:
             self.device = self.ledger.device = self.make_device_time()  # a rank with a GPU has initialized it by now
         self._write_place()

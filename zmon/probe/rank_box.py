@@ -47,8 +47,8 @@ def create_box(launch: LaunchEnvironment, labels: dict[str, str]) -> tuple[RankT
 def _with_free_job_id(root: Path, launch: LaunchEnvironment) -> LaunchEnvironment:
     """Return the launch, with another job id if a different launch with the same id runs on this host.
 
-    A process that trained alone may start the ranks of this launch. That process is no other launch: it is the attempt
-    before this one.
+    A process that trained alone may start the ranks of this launch. That process is not another launch. It is the
+    attempt before this one.
     """
     if not launch.launch_id:
         return launch

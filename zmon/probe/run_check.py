@@ -21,7 +21,7 @@ from zmon.probe.autoload.sitecustomize import AUTOLOAD, RUN_PID, switched_off
 from zmon.process import process_stat
 
 LOOK_SECONDS = 2.0  # between the first looks
-_MAX_LONGER = 8  # later pauses are up to so many times as long: a look reads files of each process of the host
+_MAX_LONGER = 8  # later pauses are up to 8 times as long, because a look reads files of all processes of the host
 LASTING_SECONDS = 6.0  # a process that has had torch loaded for this long has finished its import
 MAX_SECONDS = 600.0
 _TORCH = b"/libtorch_cpu.so"

@@ -47,7 +47,7 @@ def _comet(env: Mapping[str, str]) -> str:
 
 
 def _page(server: str, path: str, env: Mapping[str, str], *variables: str) -> str:
-    """Return the URL of a page of this server; "" if a part of it is missing or has other letters than usual."""
+    """Return the URL of a page of this server; "" if a part of it is missing or has unusual characters."""
     server, parts = server.rstrip("/"), [env.get(variable, "") for variable in variables]
     if not _SERVER.fullmatch(server) or not all(map(_NAME.fullmatch, parts)):
         return ""

@@ -62,7 +62,7 @@ class SampleCounter:
         self._clear()
         return samples
 
-    def turn(self) -> None:
+    def discard_step(self) -> None:
         """Forget the batches of the step, because the activity changes; the last batch may be trained on later."""
         last = self._last
         self._clear()

@@ -20,7 +20,7 @@
 #define NANOSECOND_DIGITS 9
 
 static int descriptor = -1;
-static pid_t rank; /* a worker that the rank has forked must not write into its box */
+static pid_t rank_pid; /* a worker that the rank has forked must not write into its box */
 static char line[MAX_PREFIX + 3 * MAX_DIGITS]; /* the prefix, then room for three numbers and what is between them */
 static size_t prefix_size;
 static char elsewhere[MAX_ELSEWHERE];
@@ -44,7 +44,7 @@ static size_t append_number(size_t size, unsigned long number, int width) {
 static void write_sender(pid_t sender) {
   struct timespec now;
   size_t size;
-  if (is_written || getpid() != rank) return;
+  if (is_written || getpid() != rank_pid) return;
   is_written = 1;
   clock_gettime(CLOCK_REALTIME, &now);
   size = append_number(prefix_size, sender > 0 ? (unsigned long)sender : 0, 1);
@@ -54,7 +54,7 @@ static void write_sender(pid_t sender) {
   size = append_number(size, (unsigned long)now.tv_nsec, NANOSECOND_DIGITS);
   line[size++] = '\n';
   if (write(descriptor, line, size) < 0) return; /* no room: the rank ends without this line */
-  if (syscall(SYS_gettid) == rank) return;
+  if (syscall(SYS_gettid) == rank_pid) return;
   if (write(descriptor, elsewhere, elsewhere_size) < 0) return;
 }
 
@@ -92,7 +92,7 @@ static PyObject *record_sender(PyObject *self, PyObject *args) {
   if ((present.sa_flags & SA_SIGINFO) && present.sa_sigaction == on_signal) Py_RETURN_NONE; /* called twice */
   previous = present;
   descriptor = fd;
-  rank = getpid();
+  rank_pid = getpid();
   memcpy(line, prefix, (size_t)size);
   prefix_size = (size_t)size;
   memcpy(elsewhere, text, (size_t)text_size);

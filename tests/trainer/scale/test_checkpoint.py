@@ -249,14 +249,14 @@ class Call:
 )
 def test_call_in_a_checkpoint_returns_parts_of_a_table_only(saved, tmp_path: Path, call: Call, name: str) -> None:
     (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(call))
-    with pytest.raises(CheckpointError, match=rf"asks for {name}, which is no part of a table of chunks") as raised:
+    with pytest.raises(CheckpointError, match=rf"asks for {name}, which is not part of a table of chunks") as raised:
         saved.load(1)
     assert "\n" not in str(raised.value)
 
 
 def test_code_in_a_checkpoint_is_not_run(saved: Checkpoints, tmp_path: Path) -> None:
     (tmp_path / "kept/step-00000001/.metadata").write_bytes(pickle.dumps(EvilPickle(tmp_path / "ran")))
-    with pytest.raises(CheckpointError, match="no part of a table of chunks"):
+    with pytest.raises(CheckpointError, match="not part of a table of chunks"):
         saved.load(1)
     assert not (tmp_path / "ran").exists()
 

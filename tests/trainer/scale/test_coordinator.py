@@ -68,5 +68,5 @@ def test_pickle_in_the_store_is_not_run(tmp_path: Path) -> None:
         coordinator.store.set("1/1", pickle.dumps(("", EvilPickle(tmp_path / "ran"))))
 
     results = run_threads(agreeing(), send_pickle)
-    assert "1/1 in the store of the job is no value of a rank" in str(results[0])
+    assert "1/1 in the store of the job is not a value of a rank" in str(results[0])
     assert not (tmp_path / "ran").exists()

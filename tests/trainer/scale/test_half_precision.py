@@ -180,11 +180,15 @@ def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> No
 def test_rows_take_half_of_the_memory_in_the_plan_and_in_the_tables(small_run) -> None:
     large = {"embedding": {"rows": [4000, 700, 900, 10, 250], "dim": 32}, "sharding": {"kind": "table_wise"}}
     full, half = (small_run(large, {"embedding": {"dtype": dtype}}) for dtype in ("", "bfloat16"))
-    bytes_of = {run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.parts()) for run in (full, half)}
+    bytes_of = {
+        run: sum(weight.nbytes for _, weight, _ in run.trainer.tables.weights_and_states()) for run in (full, half)
+    }
     assert bytes_of[half] * 2 == bytes_of[full]
     for run, size in bytes_of.items():
         assert run.plan.predicted[0].memory.weights == size
-    assert half.plan.predicted[0].memory.state == sum(state.nbytes for *_, state in half.trainer.tables.parts())
+    assert half.plan.predicted[0].memory.state == sum(
+        state.nbytes for *_, state in half.trainer.tables.weights_and_states()
+    )
     works = [run.trainer.work for run in (full, half)]
     of_an_element = [work.memory_traffic(0, 0, 1) - work.memory_traffic(0, 0, 0) for work in works]
     assert of_an_element == [3 * 4, 3 * 2]  # bytes: a lookup reads it, and an update reads and writes it

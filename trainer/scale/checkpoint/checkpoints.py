@@ -45,12 +45,10 @@ class CheckpointConfig:
     def __post_init__(self) -> None:
         require(self.every > 0, "checkpoint.every", self.every, "1 or more")
         require(self.keep > 0, "checkpoint.keep", self.keep, "1 or more")
-        resume = self.resume in ("auto", "none") or self.resume.isdecimal()
-        require(resume, "checkpoint.resume", self.resume, "auto, none or the number of a step")
-        in_time = 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS
-        require(
-            in_time, "checkpoint.timeout_seconds", self.timeout_seconds, f"above 0, and at most {MAX_TIMEOUT_SECONDS:g}"
-        )
+        names_checkpoint = self.resume in ("auto", "none") or self.resume.isdecimal()
+        require(names_checkpoint, "checkpoint.resume", self.resume, "auto, none or the number of a step")
+        seconds, must = self.timeout_seconds, f"above 0, and at most {MAX_TIMEOUT_SECONDS:g}"
+        require(0 < seconds <= MAX_TIMEOUT_SECONDS, "checkpoint.timeout_seconds", seconds, must)
 
 
 class Checkpoints:

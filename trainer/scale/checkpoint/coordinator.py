@@ -1,7 +1,7 @@
 """The coordination of the ranks for a checkpoint, in any thread, by keys in the job's store.
 
-It uses no collectives. A collective in the background would appear in the queues and flight records of the training,
-where a rank that writes slowly would look like a rank that hangs. Keys cost one round trip to the store for each
+It uses no collectives. A collective in the background would appear in the queues and flight records of the training.
+There a rank that writes slowly would look like a rank that hangs. Keys cost a few round trips to the store for each
 checkpoint. Values are plain data (msgspec), because any process that reaches the store can write to it.
 """
 
@@ -90,7 +90,7 @@ class Coordinator:
         try:
             return msgspec.msgpack.decode(self.store.get(key), type=_Outcome)
         except msgspec.MsgspecError as error:
-            return _Outcome(f"{key} in the store of the job is no value of a rank ({_one_line(error)})")
+            return _Outcome(f"{key} in the store of the job is not a value of a rank ({_one_line(error)})")
 
     def _timed_out(self, ranks: Sequence[int]) -> _Outcome:
         limit = f"{self.timeout_seconds:g} s (checkpoint.timeout_seconds)"

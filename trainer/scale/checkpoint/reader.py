@@ -65,19 +65,19 @@ class _Unpickler(pickle.Unpickler):
             return _path
         if (module, name) == ("builtins", "getattr"):
             return _member
-        raise pickle.UnpicklingError(f"{_TABLE} names {module}.{name}, which is no part of a table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} names {module}.{name}, which is not part of a table of chunks")
 
 
 def _layout(name: str) -> torch.layout:
     if name != str(torch.strided):
-        raise pickle.UnpicklingError(f"{_TABLE} asks for the layout {name}, which is no part of a table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} asks for the layout {name}, which is not part of a table of chunks")
     return torch.strided
 
 
 def _member(kind: Any, name: str) -> Any:
     """Return a member of the only enumeration in a table. Python 3.11.0 to 3.11.2 pickle it as a call of getattr."""
     if kind is not metadata._MEM_FORMAT_ENCODING or name not in kind.__members__:
-        raise pickle.UnpicklingError(f"{_TABLE} asks for {name} of {kind}, which is no part of a table of chunks")
+        raise pickle.UnpicklingError(f"{_TABLE} asks for {name} of {kind}, which is not part of a table of chunks")
     return kind[name]
 
 

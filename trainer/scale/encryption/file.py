@@ -4,9 +4,9 @@
     chunks    each with its tag; the last one is shorter or full, and there is at least one
 
 The nonce of a chunk is its number: a key belongs to one file, and a chunk is written once. The tag also authenticates
-the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the last chunk (the
-writer of a stream does not know the number of chunks before its end). So a reader detects a chunk that was changed,
-moved, removed or taken from another file, and a file that was cut.
+the header without the wrapped key, the name of the file, the number of the chunk, and whether it is the last one. So a
+reader detects a chunk that was changed, moved, removed or taken from another file, and a file that was cut. The number
+of chunks is not in the header, because the writer of a stream does not know it before the end.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _nonce(chunk: int) -> bytes:
 
 
 class EncryptedWriter(io.RawIOBase):
-    """Writes a file from its begin to its end; the file is whole after `close`."""
+    """Writes a file from the first byte to the last; the file is complete after `close`."""
 
     def __init__(self, path: Path, key: MasterKey, data_set: bytes, chunk_bytes: int = CHUNK_BYTES) -> None:
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM

@@ -1,4 +1,4 @@
-"""The files of a data set: plain, or encrypted under one key. The first file that is read has its id."""
+"""The files of a data set: plain, or encrypted under one key and with the id of the data set."""
 
 from __future__ import annotations
 

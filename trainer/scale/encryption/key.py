@@ -91,7 +91,7 @@ def _text(source: str) -> str:
             raise ConfigError(f"{file} is not secret", cause, f"Run  chmod 600 {file}")
         return file.read_text(encoding="ascii")
     except (OSError, UnicodeDecodeError) as error:
-        cause = error.strerror or str(error) if isinstance(error, OSError) else "it is no text"
+        cause = error.strerror or str(error) if isinstance(error, OSError) else "it is not text"
         raise ConfigError(f"cannot read the key in {file}", cause, _FORM) from None
 
 

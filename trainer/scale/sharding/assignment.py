@@ -1,4 +1,7 @@
-"""An assignment of tables to options and ranks, and its score."""
+"""An assignment of tables to options and ranks, and its score.
+
+Shapes: loads are (7, R), the seven rows of `decisive_loads` (cost.py) for each of R ranks.
+"""
 
 from __future__ import annotations
 

@@ -1,20 +1,20 @@
 """The cost of a table for each rank in a step, by kind and ranks: lookups, bytes, seconds and memory.
 
-For a table with pooling factor P (mean ids of a sample) of which a rank holds the share s of the rows; p ranks, B
-samples of the global batch, b samples of a rank, D columns:
+A table has D columns and the pooling factor P (mean ids of a sample), and a rank holds the share s of its rows. The
+global batch has B samples, and the rank has b of them:
 
     lookups      B · P · s on the rank of the rows; b · P for a copy
     all-to-all   ids and lengths b · (P · s + 1) to each shard, vectors b · D from it, their gradients to it
-    merges       of a table-row-wise table: its vectors and their gradients on its host; of a column-wise table, whose
-                 shards have fewer columns each: the squares of the rows' gradients, if its shards share moments. Their
-                 seconds count as work
+    merges       between the shards of a table: vectors and their gradients of a table-row-wise table, on its host; the
+                 squares of the rows' gradients of a column-wise table, if its shards share moments. Their seconds
+                 count as work
     all-reduce   rows · D, the gradient of a copy
     work         lookups, plus bytes of rows and vectors ÷ memory bandwidth: an id reads a row forward and a gradient
                  backward, a distinct row is read and written once, a vector and its gradient once
     memory       rows and their optimizer state; tensors of a batch, see `_shard_batch` and `_sample_cost`
 
-Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows,
-and min(n, rows) of n ids in a shard to be distinct, which is an upper bound. step.py turns bytes into seconds.
+Kinds and their communication are as in ZionEX (arXiv 2104.05158). Ids are assumed to be spread evenly over the rows. Of
+n ids in a shard, min(n, rows) count as distinct, which is an upper bound. step.py turns bytes into seconds.
 
 A cost is an array of whole numbers (L, R): a row for each `Load`, such as the bytes of ids, a column for each rank.
 Costs are added, and a sum of whole numbers has no rounding, so every rank gets the same result in any order.
@@ -57,8 +57,8 @@ class Load(IntEnum):
     HOST_MEMORY = 9  # bytes of weights and state in the memory of the host
     DISK = 10
     MERGED = 11  # bytes that the shards of a table exchange with each other and with themselves
-    NEAR = 12  # of them, with other ranks of the host
-    FAR = 13  # of them, with other hosts
+    NEAR = 12  # part of MERGED: with other ranks of the host
+    FAR = 13  # part of MERGED: with other hosts
     RAIL = 14  # numbers in vectors that go to samples of the rail only (see trainer/scale/host_reduction.py)
 
 

@@ -41,7 +41,7 @@ class ColumnWise:
     replicated = False
 
     def choices(self, num_ranks: int, ranks_per_host: int) -> Sequence[tuple[int, ...]]:
-        """Return groups of consecutive ranks: of 2 and more ranks, as far as the number of ranks is divisible."""
+        """Return groups of consecutive ranks, of each size from 2 on that divides the number of ranks."""
         sizes = [size for size in range(2, num_ranks + 1) if num_ranks % size == 0] or [1]
         return [tuple(range(first, first + size)) for size in sizes for first in range(0, num_ranks, size)]
 
@@ -57,8 +57,8 @@ class ColumnWise:
 class TableRowWise:
     """Ranges of rows on the ranks of one host, for large tables where the network between hosts is slow.
 
-    The ranks of the host add up their sums of a bag before a vector leaves the host (trainer/scale/host_reduction.py),
-    so the network between hosts carries as many bytes as for a table on one rank.
+    The ranks of the host add up their sums of a bag before a vector leaves the host (trainer/scale/host_reduction.py).
+    So the network between hosts carries as many bytes as for a table on one rank.
     """
 
     name = "table_row_wise"

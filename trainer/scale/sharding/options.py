@@ -108,8 +108,8 @@ def balanced_options(options: Sequence[Sequence[Option]], step: Step, memory: in
 def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
     """Return two lower bounds of the seconds of the slowest rank. Ranks and hosts count as equal.
 
-    The first one is the mean of all ranks. The second one is a rank that has, beside its part of the tables that are on
-    all ranks, only the longest shard. Its samples exchange data with all shards.
+    The first one is the mean of all ranks. The second one is the time of a rank that has its part of the tables on all
+    ranks, and one more shard: the longest one. Its samples exchange data with all shards.
     """
     per_byte = float(step.byte_seconds[0])
     on_all = [option for option in selected if option.is_on_all_ranks]
@@ -126,7 +126,7 @@ def bounds(selected: Sequence[Option], step: Step) -> tuple[float, float]:
 
 
 def cheapest_options(options: Sequence[Sequence[Option]], memory: int, threshold: int | None = None) -> list[Option]:
-    """Return the option of each table with the least time in total, so that all of them need at most `memory` bytes.
+    """Return an option for each table: together they need the least time, and at most `memory` bytes.
 
     Shards longer than the threshold are avoided where a table has others. If nothing fits, the options need the least
     memory.

@@ -44,9 +44,7 @@ class ShardingConfig:
     plan: str = ""  # a file to load the plan from
     save: str = ""  # a file to save the plan to
     memory_bytes: int = 0  # total memory of a rank; 0: its part of the free memory of its host
-    memory_bandwidth: float = (
-        8e9  # bytes/s of a rank for random rows: measured with torch on one core, sorting included
-    )
+    memory_bandwidth: float = 8e9  # bytes/s of a rank for random rows, with sorting: measured with torch on one core
     lookup_seconds: float = 1e-7  # seconds of an id in addition to reading its row: measured with torch on one core
     network_bandwidth: float = 1e9  # bytes/s of a rank on its host: measured 1.0 to 1.5e9 with gloo over loopback
     flops: float = 1.6e11  # operations/s of a rank in dense layers, for a dry run: measured with torch on one core
@@ -99,8 +97,8 @@ def choose(
     """Return the plan for these tables, with its prediction.
 
     `kinds` has the kind of each table, or auto. `memory_bytes` is the maximum total memory of a rank, and `base_bytes`
-    is its memory without tables. `host_memory_bytes` and `disk_bytes` are its parts of the memory of its host and of
-    the disk, which are used for tables with a `host_share` or a `disk_share`. All ranks must pass the same arguments.
+    is its memory without tables. `host_memory_bytes` and `disk_bytes` are what a rank may use of the memory of its host
+    and of the disk, for tables with a `host_share` or a `disk_share`. All ranks must pass the same arguments.
     """
     step, limits = Step(workload, machine), Limits(memory_bytes - base_bytes, host_memory_bytes, disk_bytes)
     pairs = list(zip(workload.tables, kinds, strict=True))

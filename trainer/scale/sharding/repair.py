@@ -1,7 +1,8 @@
 """Local repair of an assignment: another kind, or other ranks, for a table of the slowest rank.
 
-Each round takes the slowest rank, or the one with most memory too much, and tries all options and groups of one of its
-tables after the other. It makes the first move that improves the score. It ends when no move does.
+Each round takes the slowest rank or, if something does not fit, the rank that lacks most memory. It tries all options
+and groups for the tables of this rank, one table after the other, and makes the first move that improves the score. The
+repair ends when no move does.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ class Table:
     dim: int
     pooling: float  # mean ids of a sample; a missing value counts as 0
     host_share: float = 0.0  # share of the rows of each shard that are in the memory of the host, not of the rank
-    disk_share: float = 0.0  # share of them that are on a disk; copies on every rank are never there
+    disk_share: float = 0.0  # share of these rows that are on a disk; copies on every rank are never on one
 
     @property
     def memory_share(self) -> float:
@@ -60,7 +60,7 @@ class Machine:
     host_bandwidth: float  # from a host to other hosts; shared by the ranks of the host
     ranks_per_host: int
     host_memory_bandwidth: float = float("inf")  # from the memory of the host to a rank
-    disk_bandwidth: float = float("inf")  # from a disk to a rank, for rows here and there
+    disk_bandwidth: float = float("inf")  # from a disk to a rank, for scattered rows
 
     def all_reduce_seconds(self, size: Array | float, num_ranks: int) -> Array | float:
         """Return the seconds of an all-reduce of `size` bytes: 2 (p - 1) / p of them cross the slowest link.

@@ -24,7 +24,7 @@ import zmon
 from trainer.errors import ConfigError
 from trainer.kernel import Bags, Merged, Precision, TorchKernel
 from trainer.optimizers import OptimizerConfig
-from trainer.scale.tier.row_file import Records, RowFile, Rows
+from trainer.scale.tier.row_file import Records, RowFile, RowNumbers
 from trainer.scale.tier.slots import INDEX_BYTES, SLOT_BYTES, Claim, Numbers, Slots
 
 
@@ -40,7 +40,7 @@ class TieredKernel(TorchKernel):
         memory: int,
         folder: Path,
     ) -> None:
-        """`shape` are rows and D. `memory` are the bytes for the cache and its index. Raises ConfigError, TierError."""
+        """`shape` is (rows, D). `memory` is the bytes for the cache and its index. Raises ConfigError, TierError."""
         num_rows, dim = shape
         record = record_of(dim, precision, optimizer)
         slot_bytes = record.itemsize + SLOT_BYTES
@@ -59,7 +59,7 @@ class TieredKernel(TorchKernel):
         self._prefetched: Bags | None = None  # the bags of the last prefetch
         self._prefetched_rows: Numbers = np.empty(0, np.int64)  # its distinct rows
         self.rows_claimed = 0  # distinct rows of all lookups so far
-        self.rows_from_disk = 0  # of them
+        self.rows_from_disk = 0  # part of `rows_claimed`
         self.is_too_small = False  # the rows of two batches were once more than the slots
 
     @property
@@ -166,7 +166,7 @@ class TieredKernel(TorchKernel):
         slots = torch.from_numpy(self._slots.slot_of[bags.rows.cpu().numpy()])
         return Bags(slots.to(bags.rows.device, bags.lengths.dtype), bags.lengths)
 
-    def _claim(self, rows: Rows, phase: str) -> Numbers:
+    def _claim(self, rows: RowNumbers, phase: str) -> Numbers:
         """Bring these distinct, sorted rows into memory and return their slots. `phase` is the phase after the wait."""
         claim = self._slots.claim(rows)
         self.rows_claimed += len(rows)

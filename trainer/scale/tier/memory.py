@@ -22,7 +22,7 @@ def kernels_on_disk(
 ) -> dict[int, TieredKernel]:
     """Return the kernels of the groups that do not fit into memory, by the index of the group in `weights`.
 
-    `memory` are the bytes of `embedding.memory`. Raises ConfigError if there is no place for the rows, and TierError.
+    `memory` is `embedding.memory`, in bytes. Raises ConfigError if there is no place for the rows, and TierError.
     """
     sizes = [rows * record_of(width, precision, optimizer).itemsize for (rows, width), precision in weights]
     if sum(sizes) <= memory:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from trainer.errors import TrainerError
 from trainer.scale.tier.many_calls import READ, WRITE, move, threads
 
-Rows = NDArray[np.int64]
+RowNumbers = NDArray[np.int64]
 Records = NDArray[np.void]  # fields `weight` (D) and `state`
 
 _MAX_BYTES = 1 << 30  # the kernel moves less than 2 GiB for one request
@@ -47,17 +47,17 @@ class RowFile:
             gigabytes = num_rows * self.record.itemsize / 1e9
             raise self._error(f"cannot allocate {gigabytes:.3g} GB of rows", error) from error
 
-    def read(self, rows: Rows) -> Records:
+    def read(self, rows: RowNumbers) -> Records:
         """Return these distinct rows, which are sorted. Raises TierError."""
         records = np.empty(len(rows), self.record)
         self._move(READ, rows, records, "read")
         return records
 
-    def write(self, rows: Rows, records: Records) -> None:
+    def write(self, rows: RowNumbers, records: Records) -> None:
         """Write these distinct rows, which are sorted. Raises TierError."""
         self._move(WRITE, rows, np.ascontiguousarray(records), "write")
 
-    def _move(self, opcode: int, rows: Rows, records: Records, verb: str) -> None:
+    def _move(self, opcode: int, rows: RowNumbers, records: Records, verb: str) -> None:
         """Read into these records, or write them."""
         try:
             for first in range(0, len(rows), self._max_rows):
@@ -66,10 +66,10 @@ class RowFile:
         except OSError as error:
             raise self._error(f"cannot {verb} rows", error) from error
 
-    def _requests(self, rows: Rows, records: Records) -> tuple[Rows, NDArray[np.uint8]]:
+    def _requests(self, rows: RowNumbers, records: Records) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         """Return offsets in the file and the bytes at each of them. A range of rows is one request."""
         is_range = int(rows[-1] - rows[0]) + 1 == len(rows)
-        offsets: Rows = (rows[:1] if is_range else rows).astype(np.int64) * self.record.itemsize
+        offsets: NDArray[np.int64] = (rows[:1] if is_range else rows).astype(np.int64) * self.record.itemsize
         return offsets, records.view(np.uint8).reshape(len(offsets), -1)
 
     def _error(self, failure: str, error: OSError) -> TierError:

@@ -1,8 +1,8 @@
 """Runs at the start of every Python process under `zmon run`; waits until torch is imported, then watches.
 
 Python's `site` imports this file in place of the job's own sitecustomize, which is run right after it. Nothing here
-raises into the job. Python 3.6 and newer can read this file. It imports nothing at the start, so that a process that
-never needs torch is not slowed down.
+raises into the job. Python 3.6 and newer can read this file. At the start it imports only modules that Python has
+loaded already, so that a process that never needs torch is not slowed down.
 """
 
 import os
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 AUTOLOAD = os.path.dirname(__file__)  # noqa: PTH120 - pathlib is as slow
 BESIDE_ZMON = os.path.abspath(os.path.join(AUTOLOAD, "../../.."))  # noqa: PTH100, PTH118 - zmon/probe/autoload
-# The pid of the command, and a random part: containers that share a network may share pids. Removed once a message was
-# printed, so that it is printed once.
+# The pid of `zmon run`, and a random part, because containers that share a network may have the same pids.
+# The process that prints a message removes the variable, so that its children print none.
 RUN_PID = "ZMON_RUN_PID"
 RANK_PID = "ZMON_RANK_PID"  # the pid of the Python process that a launcher started as a rank, until it imports torch
 PARENT_PID = "ZMON_PARENT_PID"  # the pid of a watched process, in the environment of those below it

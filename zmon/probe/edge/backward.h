@@ -1,4 +1,4 @@
-/* The hot part of zmon/probe/hooks/backward.py: one call of the autograd engine, with what one DDP module reduces. */
+/* The hot part of zmon/probe/hooks/backward.py and forward.py: calls of the autograd engine, and calls of the model. */
 
 #ifndef ZMON_EDGE_BACKWARD_H
 #define ZMON_EDGE_BACKWARD_H
@@ -76,7 +76,7 @@ static PyObject *call_engine(PyObject *self, PyObject *const *arguments, size_t 
     return answer;
 }
 
-/* ---- the call of the model ------------------------------------------------------------------------------------------- */
+/* ---- the call of the model ----------------------------------------------------------------------------------- */
 
 static PyObject *tensor_type, *is_grad_enabled, *compiler_names, *name_of_compiling;
 static PyObject *name_of_unmarked, *name_of_training, *name_of_shape;
@@ -112,7 +112,8 @@ static int note_call(PyObject *called_model, PyObject *first)
     int is_watched;
     int64_t samples = 0;
     Timeline *timeline = hot_timeline(&is_watched);
-    if (timeline == NULL || PyDict_GetItemWithError(compiler_names, name_of_compiling) == Py_True /* torch.export */
+    if (timeline == NULL
+        || PyDict_GetItemWithError(compiler_names, name_of_compiling) == Py_True /* torch.export */
         || timeline->activity != layout.train || timeline->autograd_depth != 0
         || !PyObject_TypeCheck(timeline->ledger->samples, samples_type)) return 0;
     int64_t begin = read_clock(timeline);

@@ -1,8 +1,8 @@
-/* The black box as this file needs it: the numbers of its layout, its clocks, its checksum, its live words and cells.
+/* The black box as the C edge needs it: the numbers of its layout, clocks, its checksum, its live words and cells.
  *
  * No number of the layout is written here. Python passes all of them by name (classes.py), from zmon/box/layout.py and
- * versions.py, which derive them from the table of measures (zmon/schema/measures.py). Offsets and sizes are bytes;
- * positions in a boundary or among the live words are numbers of 8 bytes. */
+ * versions.py, which derive them from the table of measures (zmon/schema/measures.py). Offsets and sizes are in bytes.
+ * Positions in a boundary and among the live words count words of 8 bytes. */
 
 #ifndef ZMON_EDGE_BOX_H
 #define ZMON_EDGE_BOX_H
@@ -15,6 +15,7 @@
 #include <string.h>
 #include <time.h>
 
+/* The numbers of the layout that the C edge uses, by the names that classes.py gives them. */
 #define NUMBERS(X) \
     X(sequence) X(entered) X(before) X(none) X(max_groups) X(state_key) X(state_prime) \
     X(label_shift) X(label_group_shift) X(label_sequence_shift) X(sequences) X(max_bytes) \
@@ -60,7 +61,7 @@ static void assign(PyObject **slot, PyObject *value)
     Py_XDECREF(before);
 }
 
-/* A Python call while an error is set would hide it: the wrappers of collectives put it aside meanwhile. */
+/* Python must not be called while an error is set. So a front puts the error of the job aside, and restores it. */
 typedef struct { PyObject *type, *value, *trace; } Error;
 static inline Error put_aside(void) { Error error; PyErr_Fetch(&error.type, &error.value, &error.trace); return error; }
 static inline void restore(Error error) { PyErr_Restore(error.type, error.value, error.trace); }

@@ -1,15 +1,15 @@
-/* The hot part of zmon/probe/hooks/collectives.py and works.py: calls of collectives, and waits for asynchronous ones. */
+/* The hot part of zmon/probe/hooks/collectives.py and works.py: collectives, and waits for asynchronous ones. */
 
 #ifndef ZMON_EDGE_COLLECTIVES_H
 #define ZMON_EDGE_COLLECTIVES_H
 
 #include "marks.h"
 
-/* Of collectives.py: (number, name) of each group by its id, and counted calls by group. Of works.py: what Python watches. */
-static PyObject *groups, *issued_calls, *python_flights, *python_watch;
+static PyObject *groups, *issued_calls; /* of collectives.py: (number, name) by id of a group; counted calls by name */
+static PyObject *python_flights, *python_watch; /* of works.py: the flights that Python watches, and `watch` */
 static PyObject *name_of_nbytes;
 
-/* ---- collectives in flight ---------------------------------------------------------------------------------------- */
+/* ---- collectives in flight ---------------------------------------------------------------------------------- */
 
 #define MAX_FLIGHTS 64 /* more are left to Python */
 
@@ -95,9 +95,9 @@ static void watch_work(Timeline *timeline, PyObject *work, int64_t op, int64_t g
     Py_XDECREF(answer);
 }
 
-/* ---- the call of a collective ------------------------------------------------------------------------------------- */
+/* ---- the call of a collective -------------------------------------------------------------------------------- */
 
-/* Read the bytes of a tensor; return 0 for a list of tensors and whatever else Python knows better. */
+/* Read the bytes of a tensor; return 0 if Python must do it, for example for a list of tensors. */
 static int read_bytes(PyObject *tensor, int64_t *bytes)
 {
     PyObject *value = PyObject_GetAttr(tensor, name_of_nbytes);
@@ -167,7 +167,7 @@ static PyObject *call_collective(PyObject *self, PyObject *const *arguments, siz
     return work;
 }
 
-/* ---- waits ---------------------------------------------------------------------------------------------------------- */
+/* ---- waits --------------------------------------------------------------------------------------------------- */
 
 static PyObject *call_wait(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {

@@ -1,20 +1,20 @@
 /* The probe's hot path in C: what a rank does at each phase, collective and step.
  *
- * It is optional. The classes in Python do the same, byte for byte (tests/probe/edge), and they still do whatever is slow
- * or rare: other threads, device events, changes of activity, new gauges. Only CPython's API is used, and nothing of
- * torch, so one build serves every version of torch. All code runs with the GIL held.
+ * It is optional. The classes in Python do the same, byte for byte (tests/probe/edge), and they still do whatever is
+ * slow or rare: other threads, device events, changes of activity, new gauges. Only CPython's API is used, and nothing
+ * of torch, so one build serves every version of torch. All code runs with the GIL held.
  *
- *     box.h        the layout of the black box, clocks, checksum, live words and cells
- *     objects.h    how a C type and the Python class behind it share their state
- *     samples.h · ledger.h     what a step adds up, and its boundary
- *     timeline.h · ops.h · rank.h            phases, collectives, steps
- *     front.h      a callable in C before a wrapper in Python
- *     marks.h · collectives.h                the fronts of steps and optimizers, of collectives and waits
- *     reduction.h · backward.h               the fronts of DDP and of the autograd engine */
+ *     box.h                          the layout of the black box, clocks, checksum, live words and cells
+ *     objects.h                      how a C type and the Python class behind it share their state
+ *     samples.h, ledger.h            what a step adds up, and its boundary
+ *     timeline.h, ops.h, rank.h      phases, collectives, steps
+ *     front.h                        a callable in C before a wrapper in Python
+ *     marks.h, collectives.h         the fronts of steps and optimizers, of collectives and waits
+ *     reduction.h, backward.h        the fronts of DDP, of the autograd engine and of the model */
 
 #include "backward.h"
 
-/* Take the numbers of the layout, and the classes in Python that do the rest. */
+/* Take the numbers of the layout, the classes in Python that do the rest, and the names of the sources of samples. */
 static PyObject *install(PyObject *module, PyObject *arguments)
 {
     PyObject *numbers, *classes[3], *sources[3];
@@ -39,7 +39,8 @@ static PyObject *connect(PyObject *module, PyObject *arguments)
         {"phase_numbers", &phase_numbers}, {"python_step", &python_step}, {"rounds", &rounds},
         {"running_optimizers", &running_optimizers}, {"forward_names", &forward_names}, {"reducers", &reducers},
         {"note_unmarked_pass", &note_unmarked_pass}, {"note_loss", &note_loss}, {"reduction", &reduction},
-        {"compiler_names", &compiler_names}, {"tensor_type", &tensor_type}, {"is_grad_enabled", &is_grad_enabled}, {NULL, NULL},
+        {"compiler_names", &compiler_names}, {"tensor_type", &tensor_type}, {"is_grad_enabled", &is_grad_enabled},
+        {NULL, NULL},
     };
     const char *name;
     PyObject *value;
@@ -65,8 +66,8 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
     PyObject *python, *shown, *original, *partner, *names;
     long long op, required;
     Py_ssize_t sent, received, group, is_async;
-    if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &partner, &PyTuple_Type, &names, &op,
-                          &required, &sent, &received, &group, &is_async)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &partner, &PyTuple_Type,
+                          &names, &op, &required, &sent, &received, &group, &is_async)) return NULL;
     for (int index = 0; kinds[index].kind != NULL; index++) {
         if (strcmp(kinds[index].kind, kind) != 0 || PyTuple_Size(names) > MAX_PARAMETERS) continue;
         Front *front = new_front(kinds[index].call, python, shown, original);

@@ -1,8 +1,8 @@
 /* A front: a C callable before a wrapper in Python, which it calls for whatever is slow or rare.
  *
- * A front looks like a function in Python: it has the attributes and the class of one. So inspect, pickle and copy treat it
- * as that function, and torch's compiler traces that function, which calls the wrapper. A front has no frame, so warnings
- * and tracebacks name the line of the job. */
+ * A front looks like a function in Python: it has the attributes and the class of one. So inspect, pickle and copy
+ * treat it as that function, and torch's compiler traces that function, which calls the wrapper. A front has no frame,
+ * so warnings and tracebacks name the line of the job. */
 
 #ifndef ZMON_EDGE_FRONT_H
 #define ZMON_EDGE_FRONT_H
@@ -16,7 +16,7 @@ typedef struct {
     PyObject *shown;             /* the function in Python that the front looks like; it only calls the wrapper */
     PyObject *weak_references;
     PyObject *names;   /* the parameters of a collective or of zmon.work, in order */
-    PyObject *partner; /* of a step its context, of a gradient its Reduction, of a wait what raises an exception again */
+    PyObject *partner; /* of a step its context, of a gradient its Reduction, of a wait a function that raises again */
     int64_t op;
     Py_ssize_t required; /* the number of parameters that a call must give */
     Py_ssize_t sent, received, group, is_async; /* indices of parameters; -1: there is none */
@@ -54,7 +54,7 @@ static PyObject *front_attribute(PyObject *self, void *name)
     return PyObject_GetAttrString(((Front *)self)->shown, name);
 }
 
-/* As a global variable of its module, so a copy is the front itself; or as the function says by `__zmon_reduce__`. */
+/* Pickle it as a global variable of its module, so that a copy is the front itself; or by `__zmon_reduce__`. */
 static PyObject *front_reduce(PyObject *self, PyObject *unused)
 {
     PyObject *reducer = PyObject_GetAttrString(((Front *)self)->shown, "__zmon_reduce__");
@@ -113,7 +113,7 @@ static Front *new_front(vectorcallfunc call, PyObject *python, PyObject *shown, 
     return self;
 }
 
-/* Return the timeline of this rank if C can record in it here; else NULL, and `*is_watched` tells whether Python may. */
+/* Return the timeline of this rank if C can record in it; else NULL, and `*is_watched` tells whether Python may. */
 static Timeline *hot_timeline(int *is_watched)
 {
     PyObject *current = PyDict_GetItemWithError(probe_names, name_of_current);
@@ -130,7 +130,7 @@ static int raise_in_job(void *exception)
     return -1;
 }
 
-/* Count and report a failure of the probe itself, which must not reach the job. An interrupt, which is no Exception, must. */
+/* Count and report a failure of the probe itself, which must not reach the job. An interrupt, such as Ctrl-C, must. */
 static void complain(void)
 {
     Error error = put_aside_object();
@@ -139,7 +139,8 @@ static void complain(void)
         error.value = NULL; /* the pending call has the reference */
     } else {
         PyObject *function = PyDict_GetItemString(probe_names, "_complain");
-        if (function != NULL && error.value != NULL) Py_XDECREF(PyObject_CallFunctionObjArgs(function, error.value, NULL));
+        if (function != NULL && error.value != NULL)
+            Py_XDECREF(PyObject_CallFunctionObjArgs(function, error.value, NULL));
         PyErr_Clear();
     }
     drop(error);
@@ -156,11 +157,14 @@ static inline PyObject *call_original(PyObject *self, PyObject *const *arguments
 }
 
 /* Put the arguments in the order of the parameters. Return 0 if they do not fit: the function itself will complain. */
-static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords, PyObject **values)
+static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t number, PyObject *keywords,
+                          PyObject **values)
 {
-    Py_ssize_t num_parameters = PyTuple_Size(self->names), num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
+    Py_ssize_t num_parameters = PyTuple_Size(self->names);
+    Py_ssize_t num_keywords = keywords == NULL ? 0 : PyTuple_Size(keywords);
     if (number > num_parameters) return 0;
-    for (Py_ssize_t index = 0; index < num_parameters; index++) values[index] = index < number ? arguments[index] : NULL;
+    for (Py_ssize_t index = 0; index < num_parameters; index++)
+        values[index] = index < number ? arguments[index] : NULL;
     for (Py_ssize_t keyword = 0; keyword < num_keywords; keyword++) {
         PyObject *name = PyTuple_GetItem(keywords, keyword);
         Py_ssize_t index = number;
@@ -173,7 +177,7 @@ static int bind_arguments(Front *self, PyObject *const *arguments, Py_ssize_t nu
     return 1;
 }
 
-/* Raise the exception again within the frame of a wrapper, from which the last words of a rank recognize a collective. */
+/* Raise the exception again in the frame of a wrapper: by this frame the last words recognize a collective. */
 static void raise_in_frame(Front *self)
 {
     Error error = put_aside_object();

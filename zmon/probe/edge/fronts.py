@@ -23,7 +23,7 @@ if CHOSEN.name == "c":
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_NO_PARAMETERS = (-1, -1, -1, -1)
+_NO_PARAMETERS = (-1, -1, -1, -1)  # the positions of two tensors, group and async_op: none of them exists
 # warnings.warn(stacklevel=…) skips frames of the import system, which it recognizes by `importlib` and `_bootstrap` in
 # the file name (CPython, Python/_warnings.c, is_internal_frame). So a warning of torch still names the line of the job.
 HIDDEN_FILE_NAME = "<zmon, passed over like importlib._bootstrap>"
@@ -92,6 +92,7 @@ def _shown(wrapper: F) -> FunctionType:
     return shown
 
 
+# The code of every function that a front looks like: `_shown` makes `wrapper` one of its global variables.
 def _show(*args: Any, **kwargs: Any) -> Any:
     return wrapper(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821
 

@@ -14,7 +14,7 @@ typedef struct {
     Clock unix_clock;
     PyObject *writer, *interface, *memory_reader, *device, *samples, *report, *declared_dtype;
     int64_t num_single, memory_read_at, interface_read_at, unread_steps, counted_flops, counted_samples;
-} Ledger;
+} Ledger; /* the attributes of Ledger (ledger.py); `image` is its `_numbers` */
 
 static PyTypeObject *ledger_type;
 
@@ -46,7 +46,7 @@ static int64_t total_with(int64_t total, int64_t amount)
     return ((total > 0 ? total : 0) + amount) & layout.max_amount;
 }
 
-/* Return the operations of a step with so many samples, by those that were counted. */
+/* Return the operations of a step with this number of samples, from the step that was counted. */
 static int64_t inferred_flops(Ledger *self, int64_t samples)
 {
     if (self->counted_samples <= 0 || samples < 0) return self->counted_flops;
@@ -107,7 +107,8 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
         if (amounts[index] >= 0) totals[index] = total_with(totals[index], amounts[index]);
     if (is_set(self->interface)) {
         self->unread_steps++;
-        if (now - self->interface_read_at >= layout.interface_interval_ns && run_at(self, "_read_interface", now) < 0) return -1;
+        int is_due = now - self->interface_read_at >= layout.interface_interval_ns;
+        if (is_due && run_at(self, "_read_interface", now) < 0) return -1;
     }
     image[layout.last_step] = self->unix_clock.read(&self->unix_clock);
     write_step(self, number, now, duration, overhead_ns);
@@ -115,7 +116,7 @@ static int end_ledger_step(Ledger *self, int64_t number, int64_t now, int64_t du
     return 0;
 }
 
-/* Return 1 if steps can end here: there is no device, and nothing of a test replaces the samples. */
+/* Return 1 if steps can end in C: there is no device, and no test has replaced the samples. */
 static int ends_steps(Ledger *self)
 {
     return !is_set(self->device) && self->samples != NULL && PyObject_TypeCheck(self->samples, samples_type);

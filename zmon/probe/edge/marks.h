@@ -10,7 +10,7 @@ static PyObject *python_step;                /* the class of the context `with z
 static PyObject *running_optimizers, *rounds; /* of steps.py: optimizers in `step`, and the order of several */
 static PyObject *name_of_single, *name_of_dict, *name_of_found_inf;
 
-/* ---- zmon.phase, zmon.work, zmon.step ------------------------------------------------------------------------------- */
+/* ---- zmon.phase, zmon.work, zmon.step ------------------------------------------------------------------------ */
 
 static PyObject *call_phase(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
@@ -94,7 +94,7 @@ static PyType_Slot step_slots[] = {
 };
 static PyType_Spec step_spec = {"zmon.probe.edge.native.Step", sizeof(Step), 0, FLAGS, step_slots};
 
-/* `zmon.step(number)`: the wrapper in Python is the only context there is, and gets the number. */
+/* `zmon.step(number)`: there is one context, the partner of this front; it gets the number. */
 static PyObject *call_step(PyObject *self, PyObject *const *arguments, size_t number, PyObject *keywords)
 {
     Step *context = (Step *)((Front *)self)->partner;
@@ -105,7 +105,7 @@ static PyObject *call_step(PyObject *self, PyObject *const *arguments, size_t nu
     return (PyObject *)context;
 }
 
-/* ---- the update by an optimizer ---------------------------------------------------------------------------------------- */
+/* ---- the update by an optimizer ------------------------------------------------------------------------------ */
 
 /* Return 1 if this is the only optimizer of the job, so that its update ends the step. */
 static int is_single(PyObject *optimizer)

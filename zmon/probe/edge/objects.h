@@ -1,8 +1,8 @@
 /* What all types here share: each is the hot part of a class in Python, whose methods do the rest on the same state.
  *
- * A class such as `class CTimeline(native.Timeline, RankTimeline)` finds the methods of the C type first. Its attributes are
- * descriptors of the C type, so the methods of the Python class read and write the struct. A C method that meets a rare
- * case, such as an argument by name, calls the method of the Python class that it replaces. */
+ * A class such as `class CTimeline(native.Timeline, RankTimeline)` finds the methods of the C type first. Its
+ * attributes are descriptors of the C type, so the methods of the Python class read and write the struct. A C method
+ * that meets a rare case, such as an argument by name, calls the method of the Python class that it replaces. */
 
 #ifndef ZMON_EDGE_OBJECTS_H
 #define ZMON_EDGE_OBJECTS_H
@@ -20,7 +20,7 @@ static PyObject *call_python(PyObject *class, const char *name, PyObject *self, 
     PyObject *stack[MAX_ARGUMENTS + 1] = {self};
     if (total > MAX_ARGUMENTS) return PyErr_Format(PyExc_TypeError, "%s() takes fewer arguments", name);
     for (Py_ssize_t index = 0; index < total; index++) stack[index + 1] = arguments[index];
-    /* An interned name: Python's cache of methods would keep each new string, 57 bytes a call, until it needs the slot. */
+    /* An interned name: Python's cache of methods would keep each new string, 57 bytes a call. */
     PyObject *interned = PyUnicode_InternFromString(name);
     PyObject *function = interned == NULL ? NULL : PyObject_GetAttr(class, interned);
     Py_XDECREF(interned);
@@ -102,8 +102,8 @@ static void free_object(PyObject *self, inquiry clear)
     Py_DECREF(type);
 }
 
-/* The functions of a type for the garbage collector. To break a cycle, it clears the members in `OBJECTS` and leaves those
- * in `KEPT`, which a finalizer may still use. */
+/* The functions of a type for the garbage collector. To break a cycle, it clears the members in `OBJECTS` and leaves
+ * those in `KEPT`, which a finalizer may still use. */
 #define NOTHING(X)
 #define VISIT(member) Py_VISIT(self->member);
 #define CLEAR(member) Py_CLEAR(self->member);

@@ -48,8 +48,8 @@ static int enter_op(Timeline *self, int64_t op, int64_t group, int64_t sent, int
     end_part(self, self->phase, read_clock(self));
     self->op = (int)op;
     self->in_op = 1;
-    int64_t bits = sequence ? ((sequence & (layout.sequences - 1)) | layout.sequences) << layout.label_sequence_shift : 0;
-    int64_t label = op | group << layout.label_group_shift | bits;
+    int64_t label = op | group << layout.label_group_shift;
+    if (sequence) label |= ((sequence & (layout.sequences - 1)) | layout.sequences) << layout.label_sequence_shift;
     int64_t entered = (bytes < layout.max_bytes ? bytes : layout.max_bytes) | label << layout.label_shift;
     if (entered != self->entered) { /* else the rank waits for the collective that it issued last */
         store_number(live, layout.before, self->entered);

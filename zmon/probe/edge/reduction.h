@@ -1,8 +1,8 @@
 /* The hot part of zmon/probe/hooks/ddp.py and reducer.py: what one DDP module reduces in a backward pass.
  *
- * A hook on one of its parameters queues a callback. The module queues its own callback, in which it waits, once all its
- * gradients are ready, thus later. Callbacks run in the order in which they were queued, when all gradients are computed.
- * So the wait lasts from this callback to the end of the pass. */
+ * A hook on one of the module's parameters queues a callback of zmon. The module queues a callback too, in which it
+ * waits. It does so later, when all its gradients are ready. Once all gradients are computed, the callbacks run in the
+ * order in which they were queued. So the wait lasts from zmon's callback to the end of the pass. */
 
 #ifndef ZMON_EDGE_REDUCTION_H
 #define ZMON_EDGE_REDUCTION_H
@@ -15,7 +15,8 @@ typedef struct {
     long long op, group, bytes, buckets;
     int64_t sequence_before, issued_before;
     int64_t sequence, issued; /* when all gradients were computed: the module has begun all its reductions by then */
-    char is_running, is_queued, is_read, waits; /* the pass runs, on_computed is queued, sequence is read, the rank waits */
+    char is_running, is_queued; /* the pass runs; `on_computed` is queued */
+    char is_read, waits; /* `sequence` and `issued` are read; the rank waits */
 } Reduction;
 
 static PyTypeObject *reduction_type;

@@ -5,14 +5,14 @@
 
 #include "objects.h"
 
-static PyObject *python_samples;             /* the class in Python */
+static PyObject *python_samples;            /* the class in Python */
 static PyObject *declared, *loader, *model; /* zmon.schema.names.SAMPLES_SOURCES */
 
 typedef struct {
     PyObject_HEAD
     PyObject *source, *loaded, *last;
     int64_t model, called, calls, backwards;
-} Samples;
+} Samples; /* the attributes of SampleCounter (samples.py) */
 
 static PyTypeObject *samples_type;
 

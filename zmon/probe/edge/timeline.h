@@ -19,7 +19,7 @@ typedef struct {
     unsigned long thread;
     int phase, op, slot, activity, autograd_depth;
     char in_op, step_pending, explicit_steps, explicit_phases, explicit_activity;
-} Timeline;
+} Timeline; /* the attributes of RankTimeline (rank.py) */
 
 static PyTypeObject *timeline_type;
 
@@ -49,7 +49,8 @@ static inline void spend(Timeline *self, int64_t begin) { self->overhead_ns += r
 /* Write since when the rank is in a state: two words that check each other, in the slot that is not the newest. */
 static void write_state(Timeline *self, int64_t op, int64_t group)
 {
-    int64_t state = self->activity | (int64_t)self->phase << layout.phase_shift | op << layout.op_shift | group << layout.group_shift;
+    int64_t state = self->activity | (int64_t)self->phase << layout.phase_shift;
+    state |= op << layout.op_shift | group << layout.group_shift;
     self->slot = 2 - self->slot;
     store(self->live.words, self->slot, self->since);
     store(self->live.words, self->slot + 1, layout.state_key + layout.state_prime * state - self->since);

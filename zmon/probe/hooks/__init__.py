@@ -48,10 +48,10 @@ def watch() -> None:
 
     A process below a rank may be a loader worker, so it has only the hook into its process group until it joins one.
     """
-    below = is_below_rank()
-    first, others = (HOOKS[:1], HOOKS[1:]) if below else (HOOKS, ())
+    is_below = is_below_rank()
+    first, others = (HOOKS[:1], HOOKS[1:]) if is_below else (HOOKS, ())
     _install(first)
-    probe.expect_rank(partial(_on_attach, others), must_join=below)
+    probe.expect_rank(partial(_on_attach, others), must_join=is_below)
     if attaches_at_once():
         probe.start_as_rank()
 

@@ -1,4 +1,4 @@
-"""Infers the backward phase: all calls that run autograd's engine (torch/autograd/graph.py). Notes the loss of each.
+"""Infers the backward phase from calls of autograd's engine (torch/autograd/graph.py), and notes the loss of each.
 
 On a GPU, a thread of the engine computes the gradients while the rank's own thread waits for it
 (torch/csrc/autograd/engine.cpp). During this wait the engine's threads act for the rank, for example when FSDP

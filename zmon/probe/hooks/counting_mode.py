@@ -38,7 +38,7 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
 
     @classmethod
     def ignore_compile_internals(cls) -> bool:
-        """Return True: else torch 2.13 never compiles a function again that it was to compile in the counted step."""
+        """Return True: else torch 2.13 never compiles a function whose compilation was due in the counted step."""
         return True
 
     def __init__(self) -> None:
@@ -55,11 +55,12 @@ class CountingMode(TorchDispatchMode):  # type: ignore[misc]
         self.__enter__()
 
     def end(self) -> None:
+        """Stop counting. Torch has the mode until `leave`."""
         self._active = False
         self._step_ns = perf_counter_ns() - self._began_ns
         for calls in (self.replays, self.launches, self._threads):
             calls.end()
-        self.is_whole = self._is_innermost() and not self._has_failed and not self._threads.number
+        self.is_whole = self._is_innermost() and not self._has_failed and not self._threads.num_calls
 
     def leave(self) -> bool:
         """See no more calls; return False if the job has entered a mode of its own since then, or in another thread."""
@@ -109,14 +110,14 @@ class _Calls:
     """Counts the calls of a method of any object of a class, until `end`. A class that does not exist has none."""
 
     def __init__(self, owner: Any, name: str) -> None:
-        self.number = 0
+        self.num_calls = 0
         self._owner, self._name = owner, name
         if owner is None:
             return
         self._original = original = getattr(owner, name)
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            self.number += 1
+            self.num_calls += 1
             return original(*args, **kwargs)
 
         self._counting = call

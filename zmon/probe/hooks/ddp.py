@@ -1,11 +1,11 @@
 """Measures how long backward waits for the reductions of DistributedDataParallel; `reducer.py` counts what DDP sends.
 
-The wait lasts from the last gradient computed to the end of backward. A callback that is queued when backward begins
-runs before the callback in which the reducer waits, because callbacks run in the order in which they were queued
+The wait lasts from the last gradient computed to the end of backward. Callbacks run in the order in which they were
+queued, so a callback that is queued when backward begins runs before the one in which the reducer waits
 (torch/csrc/autograd/engine.cpp, GraphTask::exec_post_processing; reducer.cpp, Reducer::mark_variable_ready).
 
-A communication hook is no alternative: it would need the interpreter lock for each bucket, and replace the job's own
-hook. The reducer's statistics are too rare: after ten steps they are sampled in one step out of a hundred.
+A communication hook is not used: it would need the interpreter lock for each bucket, and replace the job's own hook.
+The reducer's statistics are too rare: after ten steps they are sampled in one step out of a hundred.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from zmon import probe
 from zmon.probe.hooks import simple_reducer
 from zmon.probe.hooks.describe import size
-from zmon.probe.hooks.reducer import (  # fmt: skip
+from zmon.probe.hooks.reducer import (
     ALL_GATHER,
     ALL_REDUCE,
     BROADCAST,

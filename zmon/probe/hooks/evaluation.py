@@ -33,7 +33,7 @@ from zmon.probe.hooks import forward
 from zmon.probe.hooks.replacing import replace, with_call_before, wrapper_of
 from zmon.probe.rank import EVAL, INIT, TRAIN, RankTimeline
 
-# Jobs switch these layers to eval mode in the middle of training, which is no evaluation. No model is just one of them.
+# Jobs switch these layers to eval mode in the middle of training, without an evaluation. A model has other layers too.
 _LAYERS = (nn.modules.batchnorm._NormBase, nn.LayerNorm, nn.GroupNorm, nn.modules.dropout._DropoutNd)
 _WRAPPED = ("module", "_fsdp_wrapped_module", "_orig_mod")  # attributes of DDP, FSDP1 and torch.compile
 

@@ -1,6 +1,6 @@
 """Watches the program that a rank becomes by an exec, such as the next stage of its job, once that program trains.
 
-The environment of a rank with peers does not have the hook of `zmon run`, because its children are no ranks. A rank
+The environment of a rank with peers does not have the hook of `zmon run`, because its children are not ranks. A rank
 that is its whole job keeps the hook, as it may start ranks. Before an exec the hook is added if it is missing. A
 program that does not train, such as a server of the model, stays unwatched.
 """
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from zmon.probe.autoload.sitecustomize import AUTOLOAD, PARENT_PID, RANK_PID, mark_environment, restore_environment
 from zmon.probe.hooks.replacing import replace, wrapper_of
 
-_NO_PROCESS = "0"  # the value of RANK_PID: the program is no rank before it trains
+_NO_PROCESS = "0"  # the value of RANK_PID: the program is not a rank before it trains
 
 
 def install() -> None:

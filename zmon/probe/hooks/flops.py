@@ -1,9 +1,9 @@
 """Counts the floating-point operations of one step, once, if the job does not declare them with `zmon.work(flops=…)`.
 
-In the fourth step of this process each call of torch's operators passes through here (a dispatch mode), and
-`zmon.probe.operations` counts. All ranks count the same step. It is one of the first, which may be slow: the lease of
-training is learned from five steps (zmon/job/lease.py). Later steps have as many operations, or as many for each
-sample, if the samples are known.
+In the fourth step of this process a dispatch mode sees each call of torch's operators, and `zmon.probe.operations`
+counts its operations. All ranks count the same step. It may be slow, so it is one of the first: until five steps are
+done, training has the long lease of initialization (zmon/job/lease.py). Later steps have as many operations, or as many
+for each sample, if the samples are known.
 
 A job that torch has compiled is not counted, because compiled code makes no calls of operators. A job that replays
 graphs of a GPU or launches kernels past torch's operators is not counted either. Such jobs declare their operations. A
@@ -54,7 +54,9 @@ class _StepCount:
         self._step = 0  # the number of steps that have ended on the host; the device may be behind
         self._is_done = False
         self._mode: CountingMode | None = None
-        self._modes: list[CountingMode] = []  # that torch still has, because the job has entered a mode of its own
+        self._modes: list[
+            CountingMode
+        ] = []  # that torch still has, because the job entered a mode of its own after them
         self._interruptions_before = 0, 0  # `_interruptions` when the counted step began
 
     def __call__(self) -> tuple[int, int, int] | None:
@@ -120,13 +122,13 @@ def _publish(ledger: Ledger, mode: CountingMode) -> None:
     """Write the count into the box, unless too much of the step is unknown."""
     step: Operations = mode.operations()
     share, names = sum(step.uncounted.values()), ", ".join(list(step.uncounted)[:3])
-    on_gpu = torch.cuda.is_initialized()  # then the time of a call on the host is no share of the step
+    on_gpu = torch.cuda.is_initialized()  # then the time of a call on the host is not its share of the step
     left_out = f"operations that zmon cannot count: {names}" if names else ""
     if names and not on_gpu:
         left_out = f"{share:.1%} of a step is in {left_out}"
-    if mode.replays.number:
+    if mode.replays.num_calls:
         probe.identify(uncounted="kernels of graphs that are replayed cannot be counted")
-    elif mode.launches.number:
+    elif mode.launches.num_calls:
         probe.identify(uncounted="kernels of Triton cannot be counted")
     elif not step.total:
         probe.identify(uncounted=left_out or "the step that zmon counted has no matrix product")

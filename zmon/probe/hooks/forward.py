@@ -29,14 +29,14 @@ from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 from zmon.probe.samples import MODEL
 
 _FORWARD = PHASE_NUMBER["forward"]
-_MAX_SEARCHES = 16  # each one visits all objects of the process once, which takes up to some tenths of a second
+_MAX_SEARCHES = 16  # each one visits all objects of the process once, which takes up to a few tenths of a second
 _NUM_LEVELS = 4  # engine, wrapper, the job's own wrapper, model
 _MAX_HOOKS = 64
 
 _hooks: dict[int, RemovableHandle] = {}  # the hook of each module, by id of the module
 _plain_forward: Callable[..., Any] | None = None  # of DistributedDataParallel, while its calls are watched
 _front: Callable[..., Any] | None = None  # what is in its place
-_unmarked = 0  # backward passes in a row whose forward pass nothing marked
+_unmarked = 0  # backward passes in a row whose forward pass nothing marked, without the first after a call of a model
 _searches = _level = 0
 _marked_by_call = False  # the current phase began with the call of a model
 fronts.connect(tensor_type=torch.Tensor, compiler_names=vars(torch.compiler), is_grad_enabled=torch.is_grad_enabled)
@@ -148,7 +148,7 @@ def _on_call(model: nn.Module, args: Any, kwargs: Any) -> None:
         return  # in an autograd thread: an activation checkpoint computes again
     if not (model.training and torch.is_grad_enabled()):
         return
-    _unmarked, _level = -1, 0  # a single miss follows an evaluation, which ends after this hook
+    _unmarked, _level = -1, 0  # -1: one unmarked pass may follow an evaluation, because it ends only after this hook
     if timeline.current_phase == OTHER and not timeline.explicit_phases:
         timeline.phase(_FORWARD)
         _marked_by_call = True

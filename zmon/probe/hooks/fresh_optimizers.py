@@ -1,9 +1,9 @@
 """Tells which optimizer a new optimizer object stands for, because some jobs make a new object in every step.
 
-MAML makes an object for each task, and some scripts make one for each batch. The new object stands for one of the same
-kind that is gone: of the same class, with as many parameters, the first of the same shape. An object that refers to
-itself is gone only after a garbage collection. Until then the new object stands for one that updated the same
-parameters and did not step again.
+MAML makes an object for each task, and some scripts make one for each batch. The new object stands for an object of the
+same kind that is gone. Objects of one kind have the same class, as many parameters, and a first parameter of the same
+shape. An object that refers to itself is gone only after a garbage collection. Until then the new object stands for one
+that updated the same parameters and did not step again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
 _MAX_GONE = 64  # objects of one kind that ended, and that no new one stands for: a job may make one for each task
-_MIN_OBJECTS = 2  # objects that update the same parameters and do not step again: two optimizers may take turns
+_MIN_OBJECTS = 2  # with fewer objects that update the same parameters, the new one may take turns with the other
 
 _Key: TypeAlias = tuple[Any, ...]  # equal for optimizers that are alike
 

@@ -117,7 +117,7 @@ def find_loops(code: CodeType) -> list[Lines]:
     for target, jumps in jumps_back.items():
         loop = _natural_loop(target, jumps, before)
         known = [line for offset in loop if (line := lines[offset])]
-        if known and 0 not in loop:  # else its jumps are reached without passing the target, so this is no loop
+        if known and 0 not in loop:  # else its jumps are reached without passing the target, so this is not a loop
             loops.append((min(known), max(known)))
     return loops
 

@@ -1,9 +1,9 @@
 """Reads the loss with which each backward pass of training begins: the root of its graph, if that is one number.
 
 It is the loss of this rank alone, before anything is averaged over the ranks. On the CPU it is read at once. On a GPU
-it is copied into pinned memory after the work that computes it, and read in a later step, if the device has passed the
-event behind the copy by then. Nothing waits for the device. Nothing is read while torch traces, and nothing of a tensor
-without data or with a class of its own. While functions are transformed, torch itself refuses `backward`.
+it is copied into pinned memory after the work that computes it. A later step reads it, once the device has passed the
+event behind the copy. Nothing waits for the device. Nothing is read while torch traces, and nothing of a tensor without
+data or with a class of its own. While functions are transformed, torch itself refuses `backward`.
 
 In a real job this code is not in the caches, so each call of torch takes about a microsecond.
 """
@@ -31,7 +31,7 @@ class DeviceLosses:
     """Losses on the way from the device to the host.
 
     `make_places` returns places of one number in pinned memory, `make_event` an event. `recordable` returns False while
-    a CUDA graph is captured: then neither a copy nor a question about an event is allowed.
+    a CUDA graph is captured: then neither a copy nor a query of an event is allowed.
     """
 
     def __init__(

@@ -2,7 +2,7 @@
 
 Such an exception reaches no excepthook, and the end of the process tells nothing. Ray ends its actors with exit code 1
 in any case. A pool of processes ends its workers with SIGTERM or lets them leave. Until then the process may be idle
-for hours, in a notebook for example, which is no stall. The names below are private ones of Ray, Python and pytest;
+for hours, in a notebook for example, which is not a stall. The names below are private ones of Ray, Python and pytest;
 where a version has others, zmon complains once or records nothing, and an end is judged without them.
 """
 
@@ -89,8 +89,8 @@ def _watch_executor(module: Any) -> None:
 def _record_failures(module: Any, name: str) -> None:
     """Wrap the class with which a worker of a pool passes an exception to the program.
 
-    A return of a function is no end there, because the worker may get another function. A failure in a job of one rank
-    is no end either: a search of parameters runs many such jobs in one process, and expects that some fail.
+    A return of a function does not end the rank there, because the worker may get another function. Neither does a
+    failure in a job of one rank: a search of parameters runs many such jobs in one process, and expects that some fail.
     """
     original = getattr(module, name)
 

@@ -1,9 +1,9 @@
 """Infers checkpoints: from a call of a function that saves one until the rank trains again.
 
 A torch.save into an io.BytesIO is not a checkpoint: torch also does that to pickle a tensor or to send it to another
-process. Lightning and safetensors write their files without torch.save. A save of another thread, beside the training,
-has a time but is no activity of the rank. `async_save` returns before it has written: its checkpoint counts once it is
-complete, because the work since the last checkpoint is lost if it never is.
+process. Lightning and safetensors write their files without torch.save. A save in another thread, beside the training,
+has a time but is not an activity of the rank. `async_save` returns before it has written. Its checkpoint counts once it
+is complete, because the work since the last checkpoint is lost if it never is.
 """
 
 from __future__ import annotations

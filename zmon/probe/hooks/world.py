@@ -1,4 +1,4 @@
-"""Records the identity of the rank when it joins a process group: rank, backend, device, timeout, and group names."""
+"""Records the identity of the rank when it joins a process group: rank, backend, device, timeout, and earlier steps."""
 
 from __future__ import annotations
 

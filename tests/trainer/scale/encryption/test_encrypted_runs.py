@@ -121,7 +121,7 @@ def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
         sample = row["dense"].tobytes()
         assert len(sample) == ROW["dense"].itemsize
         run.train()
-        weight = next(run.trainer.tables.parts())[1][MARKED].contiguous().numpy().tobytes()
+        weight = next(run.trainer.tables.weights_and_states())[1][MARKED].contiguous().numpy().tobytes()
         for marker in (sample, weight):
             assert bool(files_with(tmp_path / name, marker)) == (run_key == ""), name
     assert not files_with(tmp_path, bytes.fromhex(Path(key).read_text()))
