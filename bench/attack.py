@@ -3,8 +3,8 @@
     python -m bench.attack [--seconds N] [--ranks N] [--files N]
 
 Each daemon may open 1,024 files. 1,100 clients send half a request, 10 a body of 100 MB, and 50 ask for large answers
-(bench/attackers.py), all at the same time from the address of Prometheus. Meanwhile a rank is killed. The table has the
-time of /metrics, and files and memory of the daemon at most and at the end.
+(bench/attackers.py), all at the same time from the address of Prometheus. Meanwhile a rank is killed. For each daemon,
+the table has the time of scrapes of /metrics, and the open files and resident memory: the maximum, and at the end.
 """
 
 from __future__ import annotations
@@ -112,9 +112,9 @@ def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
 
 
 def attack(folder: Path, seconds: float, num_ranks: int, files: int = 1024) -> Outcome:
-    """Attack both daemons for this time, and until the death of a rank is reported, but for a minute at most.
+    """Attack both daemons for this time, during which a rank is killed, then wait until they have recovered.
 
-    Then wait until the daemons have recovered, for another minute at most.
+    If its death is not reported, the attack lasts a minute instead. The recovery may take another minute.
     """
     with ranks_running(folder, num_ranks) as pids, daemons(folder, files) as (agent, hub):
         begin = time.monotonic()

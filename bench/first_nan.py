@@ -160,14 +160,14 @@ def main() -> None:
 
 
 def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
-    number = Counter(round_.result for round_ in played)
+    counts = Counter(round_.result for round_ in played)
     right = [round_ for round_ in played if round_.result == "right"]
     steps_to_finding = [_evidence(round_.first).num_steps for round_ in right]
     steps = [num_steps for num_steps in steps_to_finding if isinstance(num_steps, int)]
     return (
-        kind, str(len(played)), str(number["right"]), f"{number['right'] / len(played) * PERCENT:.1f} %",
+        kind, str(len(played)), str(counts["right"]), f"{counts['right'] / len(played) * PERCENT:.1f} %",
         f"{sum(round_.steps_away == 0 for round_ in right) / len(played) * PERCENT:.1f} %",
-        *(str(number[result]) for result in ("unnamed", "wrong", "silent")),
+        *(str(counts[result]) for result in ("unnamed", "wrong", "silent")),
         f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
     )  # fmt: skip
 

@@ -41,7 +41,7 @@ _HEADS = ("minutes", "resident", "÷ first row", "peak of the group", "ranks sto
 class Request(NamedTuple):
     """A request to the simulated cluster."""
 
-    seconds: float  # after the begin
+    seconds: float  # after the start of the measurement
     path: str
 
 

@@ -3,8 +3,11 @@
     python -m bench.jitter [--jobs N] [--seconds S]
 
 This is a simulation. It takes a quarter of an hour. Each job runs for S seconds; the hub makes a pass every second and
-has the sampled steps and the step windows of a real hub. In each step, the self time of each rank is drawn: 15 % of a
-normal step waits for data, 75 % computes, and 10 % are collectives.
+has the sampled steps and the step windows of a real hub. In each step, the self time of each rank is drawn. In a normal
+step, a rank waits for data for 15 % of the time, computes for 75 %, and is in collectives for 10 %.
+
+`lost` is the share of the time in which the mean rank waits for the slowest one. `quiet`, `info` and `warning` are
+shares of the jobs, by the most severe finding; `quiet` means no finding.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ def even(draw: Draw, size: int, _: int) -> Row:
 
 
 def pauses(draw: Draw, size: int, step: int) -> Row:
-    """Even ranks; one of them pauses for ten steps, every thousand steps."""
+    """Even ranks; in one of a thousand steps, one of them pauses for the duration of ten steps."""
     row = even(draw, size, step)
     if step % 1000 == 500:
         rank = draw.randrange(size)
@@ -69,7 +72,7 @@ def pauses(draw: Draw, size: int, step: int) -> Row:
 
 
 def contended(draw: Draw, size: int, step: int) -> Row:
-    """Even ranks; ranks take up to three times as long during 8 of 400 steps."""
+    """Even ranks; during 8 of 400 steps, each computes for up to three times as long."""
     row = even(draw, size, step)
     return [rank_step.slowed(draw.uniform(1, 3)) for rank_step in row] if step % 400 < 8 else row
 

@@ -1,4 +1,4 @@
-"""A rank that trains one job, in which zmon is removed and installed again between two steps, and measures its steps.
+"""A rank that removes zmon and installs it again between its steps, and measures the steps in each mode.
 
 torchrun starts it as `-m bench.job OUT KIND SECONDS STEP_SECONDS computes|sleeps|device MODE…`. KIND is a module of
 bench.jobs, MODE a mode of bench.switch. The job runs for about SECONDS, in steps of STEP_SECONDS, or longer on a slow

@@ -2,9 +2,9 @@
 
     python -m bench.reports
 
-The agent has eight ranks with five phases and four ops, as in bench.cluster, and no GPUs. `records` is the number of
+The agent has eight ranks with eight phases and four ops, as in bench.cluster, and no GPUs. `records` is the number of
 sampled steps of each rank. The packed report is not the first one of its agent: it leaves out the values that seldom
-change, which the hub has already. The last column counts only the columns of steps, for each rank and sampled step.
+change, because the hub has them already. `bytes a step` counts only the steps, for each rank and sampled step.
 """
 
 from __future__ import annotations

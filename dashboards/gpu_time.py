@@ -47,7 +47,10 @@ def ideal_ratio(seconds_by_category: Mapping[str, float]) -> float | None:
 
 
 def ideal_of_day(prometheus: Prometheus, promql: str, now: float) -> float | None:
-    """Return the ideal share of one of the QUERIES; None if too little is recorded. Raises Unreachable."""
+    """Return the ideal share of the day that `promql` reads, LAST_DAY or DAY_BEFORE; None if too little is recorded.
+
+    Raises Unreachable.
+    """
     samples = prometheus.query_at(promql, minute(now))
     return ideal_ratio({sample.labels["cause"]: sample.value for sample in samples})
 

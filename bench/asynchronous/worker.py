@@ -43,7 +43,7 @@ class Trained:
 
 
 def work(
-    number: int, workers: int, slow: bool, config: Config, shared: Shared, pieces: Queue[Piece | None],
+    number: int, workers: int, has_slow_worker: bool, config: Config, shared: Shared, pieces: Queue[Piece | None],
     ready: Any, results: Queue[Trained],
 ) -> None:  # fmt: skip
     """Train until no piece is left. All workers start together, once all are `ready` (a barrier)."""
@@ -55,7 +55,7 @@ def work(
     samples = 0
     ids = 0
     own_pieces = take(pieces)
-    batches = Slowed(own_pieces) if slow and number == workers - 1 else own_pieces
+    batches = Slowed(own_pieces) if has_slow_worker and number == workers - 1 else own_pieces
     with worker.averaging:
         while worker.step(batches):
             samples += worker.last_samples

@@ -166,8 +166,13 @@ class FakeHub:
             onset = last.onset - number * _DAY_SECONDS
             detected = last.detected - number * _DAY_SECONDS
             resolved = onset + 600 if number else None
-            names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
-            summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))
+            summaries.append(
+                IncidentSummary(
+                    id=f"{number:016x}", job_id=JOB, detector=last.detector, cause=last.cause, severity=last.severity,
+                    ranks=last.ranks, hosts=last.hosts, onset=onset, detected=detected, summary=last.summary,
+                    resolved=resolved, lost_gpu_hours=12.5, path="/x",
+                )
+            )  # fmt: skip
         return IncidentList(summaries)
 
     async def get_report(self, request: web.Request) -> web.Response:

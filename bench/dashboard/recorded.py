@@ -146,7 +146,7 @@ def _stand_out(host_series: Iterable[Values]) -> Iterator[Values]:
     for series in host_series:
         by_name.setdefault(series.name.rpartition(":")[0], {})[series.labels["host"]] = series.by_kind
     for name, by_host in by_name.items():
-        sign = -1 if name.endswith("waiting") else 1
+        sign = -1 if name.endswith("waiting") else 1  # the host that waits least stands out
         columns = list(zip(*by_host.values(), strict=True))
         for spread, statistic in _SPREAD.items():
             yield Values(f"{name}:spread", {"job_id": JOB, "spread": spread}, tuple(map(statistic, columns)))

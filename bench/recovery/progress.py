@@ -1,4 +1,4 @@
-"""The launches and steps of a job of `bench.recovery.job`, from the events of its ranks. Times are unix seconds."""
+"""The launches and steps of a job, from the events that `bench.recovery.job` writes. Times are unix seconds."""
 
 from __future__ import annotations
 

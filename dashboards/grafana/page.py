@@ -25,7 +25,7 @@ def rendered(intervals: Intervals) -> dict[str, str]:
 
 
 def dashboards(intervals: Intervals) -> dict[str, dict[str, object]]:
-    """Return the dashboard of every page, by the name of the page."""
+    """Return the dashboard of every page with panels, by the name of the page."""
     return {view: _dashboard(view, panels, intervals) for view, panels in VIEWS.items()}
 
 

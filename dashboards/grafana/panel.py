@@ -83,8 +83,8 @@ class _GrafanaSelection(Selection):
         }
 
 
-_ALL_SERIES = _GrafanaSelection()  # a panel shows each rank or host
-_SUMMARY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # they are too many: it shows a summary
+_ALL_SERIES = _GrafanaSelection()  # so few ranks and hosts that a panel shows each of them
+_SUMMARY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # so many that it shows a summary
 
 
 def build(panel: Panel, intervals: Intervals) -> dict[str, object]:

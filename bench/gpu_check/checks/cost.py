@@ -34,8 +34,8 @@ class MeasuredStep:
 
     name: str
     seconds: float  # for all steps of this kind
-    step_seconds: float  # that a kernel keeps the device busy
-    is_limited: bool = False  # True: STEP_PERCENT holds
+    step_seconds: float  # for which a kernel keeps the device busy in a step
+    is_limited: bool = False  # True: STEP_PERCENT is its limit
 
 
 _STEPS = (

@@ -14,7 +14,7 @@ _LIMIT_SECONDS = 60.0  # of the job
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run the job and compare the parameters with those of a training without a graph."""
+    """Run the job, which compares the parameters with those of a training without a graph."""
     job = kit.run(setting, "graphs", seconds=_LIMIT_SECONDS)
     yield from compare(job.records(Captures)[0])
 

@@ -1,7 +1,7 @@
 """Checks the boxes of watched trainings: the bundled trainer, DDP and FSDP2, each as a user would start it.
 
-The number of steps is known, parts of a step must sum to it, the sum of all steps is compared with the host's clock,
-and the number of collectives with torch's flight recorder, which the rank's worker server returns.
+A box must have every step, and the parts of a step must sum to its duration. The sum of all steps is compared with the
+host's clock, and the number of collectives with torch's flight recorder, as the rank's worker server returns it.
 """
 
 from __future__ import annotations
