@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -89,8 +89,11 @@ class Watch:
         ranks = newest_attempt(state for _, state in self._boxes.ranks())
         if len(ranks) < RANKS:
             return None
-        snapshot = Snapshot("bench", time.time(), 0, RANKS, ranks, (), (), ())
-        return next(iter(_DETECTOR.detect(replace(snapshot, not_finite=self._reported.not_finite(ranks)))), None)
+        snapshot = Snapshot(
+            "bench", time.time(), attempt=0, world_size=RANKS, ranks=ranks, missing=(), unwatched=(), agents=(),
+            not_finite=self._reported.not_finite(ranks),
+        )  # fmt: skip
+        return next(iter(_DETECTOR.detect(snapshot)), None)
 
 
 def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:

@@ -153,7 +153,9 @@ class Job:
         self.history = History(self.size)
         self.every = steps_between_samples(self.step_seconds)
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
-        self.job = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
+        self.job = Snapshot(
+            "job", time=0.0, attempt=0, world_size=self.size, ranks=ranks, missing=(), unwatched=(), agents=()
+        )
 
     def train(self) -> None:
         """Simulate the steps up to the next one that the hub receives."""

@@ -52,7 +52,8 @@ def main() -> None:
     options = parser.parse_args()
     seconds = options.minutes * 60
     start = (int(time.time()) // BLOCK_SECONDS - 1) * BLOCK_SECONDS  # of a block, so that one block has all samples
-    scene = Scene(options.ranks, (seconds - EARLIER_SECONDS) / 3600, start + seconds, 0)
+    hours = (seconds - EARLIER_SECONDS) / 3600
+    scene = Scene(options.ranks, hours, now=start + seconds, ahead_seconds=0)
     all_series = [_as_scraped(series) for series in everything(scene)]
     print(
         f"{options.ranks} ranks, {options.minutes} minutes; agents every {CLUSTER.agents_seconds} s, "

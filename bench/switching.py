@@ -113,18 +113,18 @@ def measure(seconds: float) -> Iterator[str]:
 
 def costs(results: Results) -> Iterator[Cost]:
     """Yield the cost of zmon on each rank from its blocks."""
-    for number, result in enumerate(results):
+    for rank, result in enumerate(results):
         blocks = {clock: _by_mode(result, clock) for clock in ("wall", "processor", "reported")}
         wall, processor = blocks["wall"], blocks["processor"]
         yield Cost(
-            number,
-            statistics.median(wall[ABSENT]),
-            trimmed_mean(processor[WATCHED] - processor[ABSENT]),
-            trimmed_mean(processor[AGAIN] - processor[ABSENT]),
-            trimmed_mean(wall[WATCHED] - wall[ABSENT]),
-            trimmed_mean(wall[AGAIN] - wall[ABSENT]),
-            trimmed_mean(processor[IDLE] - processor[AGAIN]),
-            trimmed_mean(blocks["reported"][WATCHED]).value,
+            rank=rank,
+            step=statistics.median(wall[ABSENT]),
+            processor=trimmed_mean(processor[WATCHED] - processor[ABSENT]),
+            processor_floor=trimmed_mean(processor[AGAIN] - processor[ABSENT]),
+            wall=trimmed_mean(wall[WATCHED] - wall[ABSENT]),
+            wall_floor=trimmed_mean(wall[AGAIN] - wall[ABSENT]),
+            idle=trimmed_mean(processor[IDLE] - processor[AGAIN]),
+            reported=trimmed_mean(blocks["reported"][WATCHED]).value,
         )
 
 

@@ -46,9 +46,8 @@ def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
     averagings = sum(worker.averagings for worker in outcome.trained) / samples if workers > 1 else 0.0
     missed = tuple(map(sum, zip(*(worker.missed for worker in outcome.trained), strict=True)))
     sent = report.asynchronous_bytes(config, ids, averagings)
-    asynchronous = Run(
-        outcome.samples_per_second, outcome.quality.normalized_entropy, outcome.quality.auc, sent, missed
-    )
+    quality = outcome.quality
+    asynchronous = Run(outcome.samples_per_second, quality.normalized_entropy, quality.auc, sent, missed)
     words = (str(seed), str(steps), str(HELD_OUT), speed)
     result = run_ranks("bench.asynchronous.ranks", *words, seconds=_MAX_SECONDS, ranks=workers)[0]
     return Run(**result, network_bytes=report.synchronous_bytes(config, workers, ids)), asynchronous

@@ -150,7 +150,7 @@ class Averaging:
         self._center = center
         self._share = share
         self._wanted = threading.Semaphore(0)
-        self._ended = False
+        self._has_ended = False
         self._thread = threading.Thread(target=self._run, name="averaging", daemon=True)
 
     def count_step(self) -> None:
@@ -163,13 +163,13 @@ class Averaging:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._ended = True
+        self._has_ended = True
         self._wanted.release()
         self._thread.join()
         self._pull()
 
     def _run(self) -> None:
-        while self._wanted.acquire() and not self._ended:
+        while self._wanted.acquire() and not self._has_ended:
             self._pull()
 
     def _pull(self) -> None:

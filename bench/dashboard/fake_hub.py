@@ -63,7 +63,10 @@ class FakeHub:
         self._finding = hub_answers.finding(scene)
         self._job = hub_answers.job(scene, SLOW)
         ranks = tuple(scene.rank(SLOW, rank) for rank in range(scene.num_ranks))
-        self._snapshot = Snapshot(JOB, float(scene.now), 0, scene.num_ranks, ranks, (), (), ())
+        self._snapshot = Snapshot(
+            JOB, float(scene.now), attempt=0, world_size=scene.num_ranks, ranks=ranks, missing=(), unwatched=(),
+            agents=(),
+        )  # fmt: skip
         model = fit(hub_answers.curve(scene).points, tuple(OPS))
         assert isinstance(model, Model), model
         self._model = model

@@ -64,7 +64,10 @@ def _utilization(scene: Scene, step_seconds: float) -> Utilization:
     peak = _PEAK_FLOPS * scene.num_ranks
     rate = 0.08 * peak / step_seconds
     memory = 0.12 / step_seconds
-    return Utilization("declared", rate, peak, rate / peak, 0.93 * rate / peak, memory, memory, memory_bound=True)
+    return Utilization(
+        "declared", flops_per_second=rate, peak_flops=peak, step_ratio=rate / peak, wall_ratio=0.93 * rate / peak,
+        memory_ratio=memory, roofline_ratio=memory, memory_bound=True,
+    )  # fmt: skip
 
 
 def finding(scene: Scene) -> Finding:

@@ -38,9 +38,9 @@ def arms(faults: int) -> tuple[Arm, ...]:
     return (
         Arm(CALM, kinds=(), acts=False),
         Arm("acts", in_turns, acts=True),
-        Arm("acts-shared-store", in_turns, acts=True, own_store=False),
+        Arm("acts-shared-store", in_turns, acts=True, has_own_store=False),
         Arm("no-acts", once, acts=False),
-        Arm("no-acts-shared-store", once, acts=False, own_store=False),
+        Arm("no-acts-shared-store", once, acts=False, has_own_store=False),
     )
 
 

@@ -38,7 +38,7 @@ class Arm(msgspec.Struct, frozen=True):
     name: str  # also of its folder and, after `recovery-`, the id of its job
     kinds: tuple[str, ...]  # of its faults, in order
     acts: bool  # zmon acts
-    own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
+    has_own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ def _start(arm: Arm, sizes: Sizes, stage: Stage) -> Launched:
         *("--set", f"checkpoint.folder={folder / 'checkpoints'}", "--set", f"checkpoint.every={CHECKPOINT_STEPS}"),
     ]
     environment = jobs.environment(spec, folder, stage.folder / "boxes") | {"ZMON_HOST": HOST}
-    environment |= {STORE: "1"} if arm.own_store else {}
+    environment |= {STORE: "1"} if arm.has_own_store else {}
     return launch(spec, folder, [(command, environment)])
 
 
@@ -113,7 +113,10 @@ class _Run:
         return ArmRun(self._arm.name, num_steps, seconds, usual, tuple(recoveries), os.getloadavg()[0])
 
     def _strike(self, kind: str) -> Recovery:
-        """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
+        """Strike a rank, and wait until the job has done more steps than before, or for the cap.
+
+        Meanwhile, the deaths of the ranks are dated.
+        """
         sizes = self._sizes
         rank = self._random.randrange(sizes.ranks)
         usual = self._read_events().usual_seconds
@@ -132,7 +135,7 @@ class _Run:
                 living.pop(0).close()
         for watch in living:
             watch.close()
-        if living:  # so the last rank has not died
+        if living:  # not all ranks have died
             last_death = None
         regained = self._training.reached(target)
         lost = None if regained is None else regained - last.end - _AFTER_STEPS * usual

@@ -21,9 +21,9 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 def compare(captures: Captures) -> Iterator[Result]:
     """Yield a result for each watched capture; it is NOT_CHECKED if the same capture fails without zmon."""
-    without_zmon = {capture.what: capture for capture in captures.captures if not capture.watched}
+    without_zmon = {capture.what: capture for capture in captures.captures if not capture.is_watched}
     for capture in captures.captures:
-        if capture.watched:
+        if capture.is_watched:
             yield _compare(capture, without_zmon[capture.what])
 
 

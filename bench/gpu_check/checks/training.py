@@ -58,7 +58,7 @@ def compare(
     backends = {box.identity.backend for box in boxes}
     yield Result("backend", outcome_of(backends == {setting.backend}), _join(backends), "", setting.backend)
     if setting.num_gpus:
-        has_events = all(rank.device_events for rank in ranks)
+        has_events = all(rank.has_device_events for rank in ranks)
         yield Result(
             "times from device events", outcome_of(has_events), "yes" if has_events else "no", compared_with="yes"
         )
