@@ -1,10 +1,10 @@
 """The cost of monitoring in real jobs on gloo, which remove zmon and install it again every few steps.
 
-Blocks of steps with zmon are compared with neighbouring blocks without it, so that other load of the machine cancels
-out if it lasts longer than a block. Blocks without zmon are compared with each other in the same way: this difference
-is the floor, below which nothing can be measured. There are two clocks: wall-clock, which includes waiting for the
-other rank, and the CPU time of the rank's main thread, which is steadier. A job with one rank waits for nobody. So its
-blocks are short, and its CPU time is measured best.
+Blocks of steps with zmon are compared with neighbouring blocks without it. Other load of the machine cancels out if it
+lasts longer than a block. Blocks without zmon are compared with each other in the same way. This difference is the
+floor: a smaller cost cannot be measured. There are two clocks. Wall-clock time includes waiting for the other rank. The
+CPU time of the rank's main thread is steadier. A job with one rank waits for nobody, so its blocks are short, and its
+CPU time is measured best.
 """
 
 from __future__ import annotations

@@ -45,9 +45,11 @@ _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
-    They are: the trainer as it is; all tables table-wise, and their weights in half precision; matrix products in
-    bfloat16; each overlap switched off; all three overlaps and the loader's read-ahead switched off; and FBGEMM's
-    kernel, if it is installed, with products of both precisions.
+    - the trainer as it is
+    - all tables table-wise, with weights in float32 and in half precision
+    - matrix products in bfloat16
+    - each overlap switched off; all three overlaps and the loader's read-ahead switched off
+    - if it is installed, FBGEMM's kernel, with products of both precisions
     """
 
     def off(*overlaps: str) -> dict[str, Any]:

@@ -1,9 +1,9 @@
 """Charts over time: the tables that a panel is drawn from, and its specification for Vega-Lite.
 
 A specification refers to its data by name. It stays the same while the series, the kinds of marks and the culprits do,
-so a refresh moves the lines and does not redraw the chart. (Altair derives the name from the data, so each refresh
-would create a new chart.) The marks on a chart are in a separate table, because a browser evaluates the filter of a
-layer for each row of its table.
+so a refresh moves the lines and does not redraw the chart. Altair is not used: it derives the name from the data, so
+each refresh would create a new chart. The marks on a chart are in a separate table, because a browser evaluates the
+filter of a layer for each row of its table.
 """
 
 import re

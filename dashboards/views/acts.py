@@ -1,4 +1,4 @@
-"""The last act of zmon on the job, below the banner, so that nobody takes a rank that zmon killed for a crash."""
+"""The last act of zmon on the job, below the banner: otherwise a rank that zmon killed would look like a crash."""
 
 import streamlit as st
 
