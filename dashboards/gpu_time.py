@@ -13,7 +13,8 @@ DAY_SECONDS = 86400
 # From the account that is recorded every five minutes: the counters of a day would be millions of samples.
 LAST_DAY = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d]))"
 DAY_BEFORE = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d] offset 1d))"
-# The GPU-seconds so far of GPUs that are held and idle now. 0: there are none; no series: no agent knows holders of GPUs.
+# The GPU-seconds so far of GPUs that are held and idle now. 0: there are none. No series: no agent knows who holds
+# GPUs.
 HELD_IDLE = """\
 sum(
   max by (host, holder) (zmon_held_gpus)
