@@ -30,19 +30,21 @@ _COPY_SOURCE_BYTES = 64 * 2**20  # larger than caches, like the rows of tables
 
 @dataclass(frozen=True)
 class Work:
-    """The work of one rank in one step: operations of matrix products, and the bytes read and written by each part."""
+    """The work of one rank in one step: its matrix products, and the bytes that each part reads and writes."""
 
-    operations: int
-    lookup: int
-    update: int
-    exchange: int
-    reduction: int
-    dense_update: int
+    operations: int  # multiplications and additions of the matrix products
+    lookup_bytes: int
+    update_bytes: int
+    exchange_bytes: int
+    reduction_bytes: int
+    dense_update_bytes: int
 
     @property
-    def traffic(self) -> int:
+    def traffic_bytes(self) -> int:
         """The bytes of all parts."""
-        return self.lookup + self.update + self.exchange + self.reduction + self.dense_update
+        return (
+            self.lookup_bytes + self.update_bytes + self.exchange_bytes + self.reduction_bytes + self.dense_update_bytes
+        )
 
 
 def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
@@ -58,11 +60,11 @@ def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
     ids = bags * shape.pooling
     return Work(
         operations=2 * samples * (3 * weights - no_gradient),
-        lookup=(ids + bags) * row,
-        update=ids * row + 2 * touched * (row + _ELEMENT_BYTES),
-        exchange=2 * (2 * bags * row + (ids + bags) * _ELEMENT_BYTES),
-        reduction=2 * dense * 2 * (num_ranks - 1) // num_ranks,
-        dense_update=5 * dense,
+        lookup_bytes=(ids + bags) * row,
+        update_bytes=ids * row + 2 * touched * (row + _ELEMENT_BYTES),
+        exchange_bytes=2 * (2 * bags * row + (ids + bags) * _ELEMENT_BYTES),
+        reduction_bytes=2 * dense * 2 * (num_ranks - 1) // num_ranks,
+        dense_update_bytes=5 * dense,
     )
 
 
@@ -88,9 +90,9 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
     return multiply
 
 
-def copies(traffic: int) -> Callable[[], None]:
-    """Return a function that copies half of `traffic` bytes, because each byte is read and written."""
-    size = traffic // 2
+def copies(num_bytes: int) -> Callable[[], None]:
+    """Return a function that copies half of this many bytes, because each byte is read and written."""
+    size = num_bytes // 2
     begin = 0
     target = torch.ones(max(_COPY_SOURCE_BYTES, size), dtype=torch.uint8)
     source = torch.ones_like(target)

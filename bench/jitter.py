@@ -187,7 +187,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Play:
+class JobResult:
     """The reports of the hub about one job."""
 
     lost_ratio: float
@@ -197,7 +197,7 @@ class Play:
     seconds: float | None  # until the first finding
 
 
-def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> Play:
+def simulate(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> JobResult:
     """Simulate one job for this time."""
     job = Job(kind, size, step_seconds, random.Random(seed))
     next_pass = PASS_SECONDS
@@ -218,7 +218,7 @@ def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -
             first = job.seconds if first is None else first
     worst = next((severity for severity in ("warning", "info") if severity in severities), "")
     frequent = tuple(cause for cause, _ in Counter(causes).most_common())
-    return Play(job.lost_seconds / job.seconds, worst, frequent, names_rank, first)
+    return JobResult(job.lost_seconds / job.seconds, worst, frequent, names_rank, first)
 
 
 def main() -> None:
@@ -234,25 +234,27 @@ def main() -> None:
     for kind in arguments.kind:
         for size in arguments.ranks:
             for step_seconds in arguments.steps:
-                plays = [play(kind, size, step_seconds, seed, arguments.seconds) for seed in range(arguments.jobs)]
-                print(table_line(_cells(kind, size, step_seconds, plays), _HEADS), flush=True)
+                results = [
+                    simulate(kind, size, step_seconds, seed, arguments.seconds) for seed in range(arguments.jobs)
+                ]
+                print(table_line(_cells(kind, size, step_seconds, results), _HEADS), flush=True)
 
 
-def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> Iterator[str]:
-    number = len(plays)
+def _cells(kind: str, size: int, step_seconds: float, results: Sequence[JobResult]) -> Iterator[str]:
+    number = len(results)
     cause = KINDS[kind].right_cause
-    severities = Counter(play.severity for play in plays)
-    right = sum(play.causes[:1] == ((cause,) if cause else ()) for play in plays)
-    delays = sorted(play.seconds for play in plays if play.seconds is not None)
+    severities = Counter(result.severity for result in results)
+    right = sum(result.causes[:1] == ((cause,) if cause else ()) for result in results)
+    delays = sorted(result.seconds for result in results if result.seconds is not None)
     yield from (
         kind,
         str(size),
         f"{step_seconds * 1000:.0f} ms",
-        f"{sum(play.lost_ratio for play in plays) / number:.0%}",
+        f"{sum(result.lost_ratio for result in results) / number:.0%}",
     )
     yield from (f"{severities[severity] / number:.1%}" for severity in ("", "info", "warning"))
     yield f"{right / number:.1%}"
-    yield f"{sum(play.names_rank for play in plays) / number:.1%}"
+    yield f"{sum(result.names_rank for result in results) / number:.1%}"
     yield f"{delays[len(delays) // 2]:.0f} s" if delays else ""
 
 

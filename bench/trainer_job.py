@@ -82,7 +82,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     trainers: dict[str, Trainer] = {}
     steps: dict[str, Callable[[], object]] = {
         PRODUCTS: products(shape, world.size),
-        COPY: copies(work.traffic),
+        COPY: copies(work.traffic_bytes),
         PLAIN: PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step,
     }
     for name, config in variants(shape.config()).items():
@@ -93,7 +93,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     result = {
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
-        "work": {"operations": work.operations, "traffic": work.traffic},
+        "work": {"operations": work.operations, "traffic": work.traffic_bytes},
         "plan": [placement.kind for placement in trainers[OURS].placements],
     }
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))
