@@ -23,8 +23,8 @@ _BODY_BYTES = 100 << 20
 _PIECE = bytes(1 << 18)
 # A client begins again after this time: the attack is the connections that clients hold, not the rate of requests.
 _PAUSE_SECONDS = {"half": 3.0, "body": 3.0, "large": 0.1}
-_READERS_PER_SLOW_ONE = 10  # one reader in ten does not read its answer
-_SLOW_SECONDS = 3600.0  # for which it keeps the connection
+_READERS_PER_SLOW_ONE = 10  # a slow reader does not read its answer
+_SLOW_SECONDS = 3600.0  # how long such a reader keeps the connection
 _EXTRA_FILES = 200  # open files beside the connections
 
 

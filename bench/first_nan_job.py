@@ -31,7 +31,7 @@ from trainer.scale.run import Run, open_source
 from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-_FIRST_BAD_STEP, _LAST_BAD_STEP = 3, 39  # between which the bad step of a round is drawn
+_FIRST_BAD_STEP, _LAST_BAD_STEP = 3, 39  # the bad step of a round is drawn from this range
 _STEPS_AFTER = 14  # the bad step and those after it
 _WIDTH, _SAMPLES = 32, 8
 
@@ -41,7 +41,7 @@ class Injected(msgspec.Struct, frozen=True):
 
     number: int  # of the round, from 1 on
     rank: int
-    step: int  # that counts the steps of all rounds
+    step: int  # counted over all rounds
 
 
 @dataclass
@@ -94,7 +94,7 @@ def layers(job: Job, model: nn.Module, set_sync: Callable[[bool], object], repor
             optimizer.step()
             optimizer.zero_grad()
             job.steps += 1
-            if reports and job.world.rank == 0:  # as in many jobs
+            if reports and job.world.rank == 0:  # in many jobs, only rank 0 reports
                 zmon.report(loss=loss.item())
 
     return play

@@ -33,7 +33,7 @@ class Part:
 
     name: str
     has: Callable[[Series], bool]
-    days: int  # for which docs/deploy/long-term.md keeps it
+    days: int  # how long docs/deploy/long-term.md keeps it
 
 
 PARTS = (

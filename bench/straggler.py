@@ -44,8 +44,8 @@ Columns = dict[str, list[int]]  # a step of all ranks: column → the number of 
 class Slowdown(NamedTuple):
     """The time that a slow rank adds to a normal step."""
 
-    computation: float  # as a ratio of its computation
-    input: float  # as a ratio of the step
+    computation: float  # added to its computation, as a ratio of it
+    input: float  # added to its wait for data, as a ratio of the step
 
 
 _NORMAL = Slowdown(0.0, 0.0)

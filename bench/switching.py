@@ -82,7 +82,7 @@ class Cost:
     rank: int
     step: float  # without zmon
     processor: Interval
-    processor_floor: Interval  # the same step without zmon, compared with itself
+    processor_floor: Interval  # blocks without zmon, compared with each other
     wall: Interval
     wall_floor: Interval
     idle: Interval  # processor time, with hooks but without a rank

@@ -13,7 +13,7 @@ WINDOW_SAMPLES = 4  # of a window: a rate is known even if one scrape failed and
 CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two scrapes fail
 RATE_POINTS = 2  # rate() needs two points of a series
 JOBS_SECONDS = 5  # the shortest interval of recording rules for whole jobs: they are a few dozen for each job
-RECORDED_SECONDS = 10  # the same for each rank, host or GPU: these are many
+RECORDED_SECONDS = 10  # the shortest interval of recording rules for each rank, host or GPU: these are many
 
 Source = Literal[  # of the series of a chart
     "hub",

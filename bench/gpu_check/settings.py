@@ -21,7 +21,7 @@ class Setting:
     name: str  # in the report
     backend: str  # "": no process group
     num_ranks: int
-    num_gpus: int  # that the ranks need
+    num_gpus: int  # the number that the ranks need
 
     def missing(self, machine: Machine) -> str | None:
         """Return the reason why this machine cannot have this setting, or None."""

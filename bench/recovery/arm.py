@@ -35,7 +35,7 @@ _POLL_SECONDS = 0.1
 class Arm(msgspec.Struct, frozen=True):
     """One way to run the training under faults."""
 
-    name: str  # also of its folder and, after `recovery-`, the id of its job
+    name: str  # also the name of its folder; the id of its job is `recovery-` and this name
     kinds: tuple[str, ...]  # of its faults, in order
     acts: bool  # zmon acts
     has_own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
@@ -47,7 +47,7 @@ class Sizes(msgspec.Struct, frozen=True):
     every: float  # seconds between two faults
     faults: int
     ranks: int
-    step_seconds: float  # that a step waits, beside the trainer's own work
+    step_seconds: float  # how long a step waits, in addition to the trainer's own work
     cap: float  # seconds after which a recovery is given up
     seed: int
 
@@ -96,7 +96,9 @@ class _Run:
         recoveries = []
         # The number of lost steps depends on the position of a fault between two checkpoints: the position is uniform.
         longest = CHECKPOINT_STEPS * self._training.usual_seconds
-        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so that no fault is too early
+        shifts = sorted(
+            self._random.uniform(0.0, longest) for _ in self._arm.kinds
+        )  # sorted, so that faults are `every` apart
         for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):
             self._train_until(max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift)
             recoveries.append(self._strike(kind))

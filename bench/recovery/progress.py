@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-_RECENT_STEPS = 200  # over which the usual duration of a step is computed
+_RECENT_STEPS = 200  # the usual duration of a step is their median
 
 
 class FinishedStep(NamedTuple):

@@ -12,7 +12,7 @@ from zmon.schema.scraping import duration_text
 
 SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
 CHART_HEIGHT = 8  # in Grafana's rows of 30 pixels
-HEAT_MAP_HEIGHT = 14  # in the same rows
+HEAT_MAP_HEIGHT = 14  # in Grafana's rows, too
 HALF = 12  # half of Grafana's 24 columns
 
 

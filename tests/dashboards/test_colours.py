@@ -14,7 +14,7 @@ from zmon.schema.curve import IMBALANCE
 
 OUTSIDE_STEPS = ("stall", "restart", "unknown")  # as zmon/job/time_account.py calls them
 LIGHT, DARK = "#FFFFFF", "#0E1117"  # the backgrounds of Streamlit's themes
-MIN_CONTRAST = {LIGHT: 2.0, DARK: 3.0}  # that of a text is 4.5; no word depends on its colour alone
+MIN_CONTRAST = {LIGHT: 2.0, DARK: 3.0}  # text would need 4.5; no meaning depends on a colour alone
 ALL_CAUSES = [cause for detector in detectors.ALL for cause in detector.causes]
 ALL_CAUSES += [cause.cause for cause in unread._CAUSES.values()]
 CHARTS = {  # the colours that one chart can have

@@ -34,7 +34,7 @@ class MeasuredStep:
 
     name: str
     seconds: float  # for all steps of this kind
-    step_seconds: float  # for which a kernel keeps the device busy in a step
+    step_seconds: float  # how long a kernel keeps the device busy in each step
     is_limited: bool = False  # True: STEP_PERCENT is its limit
 
 

@@ -21,7 +21,7 @@ STEPS = 100  # of DDP and FSDP2
 SUM_NS = 1000  # limit of a difference: times of the device are rounded to nanoseconds, part by part
 # Limit of a difference: the host notes the end of a step when it has submitted it, and the device may end it later.
 WALL_RATIO = 0.15
-_WARM_UP_STEPS = 10  # not in the comparison with the host's clock
+_WARM_UP_STEPS = 10  # the comparison with the host's clock leaves them out
 _LIMIT_SECONDS = 120.0
 
 
