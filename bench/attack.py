@@ -91,7 +91,7 @@ class Outcome:
     agent: Attacked
     hub: Attacked
     finding_seconds: float | None  # from the death of a rank to its finding; None: no finding
-    statuses: dict[str, dict[str, int]]  # by daemon: the answers to the attackers, with their number
+    statuses: dict[str, dict[str, int]]  # by daemon: how often each answer was given to the attackers
 
 
 @contextlib.contextmanager

@@ -21,9 +21,9 @@ CHART_POINTS = 120  # one per five pixels of half a screen; with 200, a browser 
 HEAT_MAP_POINTS = 60  # of a row
 MIN_UPDATE_SECONDS = 6  # the shortest time between two updates of a chart
 MAX_UPDATE_SECONDS = 60  # the longest one, even if the points of a chart are farther apart
-JITTER_RATIO = 1 / 6  # of the time between two updates, over which the updates of all viewers are spread
+JITTER_RATIO = 1 / 6  # share of the time between two updates; the updates of all viewers are spread over it
 AFTER_RATIO = 1 / 3  # share of the range after the time of a link; less if the range would end in the future
-MAX_DIGITS = 7  # of the number of a rank or row in the URL
+MAX_DIGITS = 7  # of a rank or of a row in the URL
 MAX_UNIX_SECONDS = 1e11  # the year 5138: Python can format every time before it
 _FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 
@@ -68,7 +68,7 @@ class Address:
     other: str | None = None  # a second job to compare with
     incident: str | None = None
     what_if: tuple[tuple[str, float], ...] = ()  # names with their factors
-    order: str = DEFAULT_ORDER  # of a long table of ranks, as the hub names it
+    order: str = DEFAULT_ORDER  # the order of a long table of ranks, by its name in the hub's API
     first: int = 0  # rows of that table before those that are shown
 
     @classmethod

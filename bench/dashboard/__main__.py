@@ -25,7 +25,7 @@ from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import measure_crowds
 from bench.rows import load_line, parser_of
 
-_HOURS = 6  # of history; a range of the views
+_HOURS = 6  # of history; the views have a time range of this length
 _AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
 _CROWD_DIVISOR = 4  # with a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded
 

@@ -30,7 +30,7 @@ HOST_TILES = {
     "hosts": hosts.NUM_HOSTS,
 }
 _REPEATS = 3
-_STEP_SECONDS = 0.4  # of the job
+_STEP_SECONDS = 0.4  # a step of the job
 
 
 @dataclass(frozen=True)

@@ -203,7 +203,7 @@ def _job(scene: Scene) -> Iterator[Values]:
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
     totals = [_totals(state) for state in first_rank]
-    rate = scene.num_ranks / SIMULATED_SECONDS  # of the job per second, for one in the total of the first rank
+    rate = scene.num_ranks / SIMULATED_SECONDS  # a total of the first rank × this: of the job, per second
     for activity in ("train", "eval"):
         active = tuple(float(scene.num_ranks) if state.activity == activity else nan for state in first_rank)
         yield Values("zmon:job_activity:ranks", labels | {"activity": activity}, active)

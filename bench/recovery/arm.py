@@ -96,9 +96,7 @@ class _Run:
         recoveries = []
         # The number of lost steps depends on the position of a fault between two checkpoints: the position is uniform.
         longest = CHECKPOINT_STEPS * self._training.usual_seconds
-        shifts = sorted(
-            self._random.uniform(0.0, longest) for _ in self._arm.kinds
-        )  # sorted, so that faults are `every` apart
+        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so faults are `every` apart
         for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):
             self._train_until(max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift)
             recoveries.append(self._strike(kind))

@@ -25,7 +25,7 @@ from zmon.errors import SourceUnavailable
 from zmon.scaling.peaks import peaks_of
 from zmon.schema.host import GpuSample, increase
 
-ROUNDS = 5  # of readings, nvidia-smi just before and just after zmon
+ROUNDS = 5  # of readings: nvidia-smi, then zmon, then nvidia-smi again
 _WARM_SECONDS = 2.0  # utilization and power are means over up to a second
 _COPY_SECONDS = 3.0
 _START_SECONDS = 60.0  # a limit, until the load has done its first round

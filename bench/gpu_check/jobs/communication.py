@@ -23,7 +23,7 @@ _KERNEL_RATIOS = (0.0, 0.5, 2.0)  # the kernel's duration ÷ that of the wait: h
 _LATE_SECONDS = 0.4  # the delay of rank 1
 _MAX_BYTES = 8 << 30  # of the gathered tensor
 _MEMORY_DIVISOR = 4  # the gathered tensor takes at most a fourth of the free memory
-_REPEATS = 3  # of the measurement of the all-gather, of which the fastest counts
+_REPEATS = 3  # measurements of the all-gather; the fastest counts
 
 
 def main(folder: str, key: str) -> None:
