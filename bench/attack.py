@@ -3,8 +3,8 @@
     python -m bench.attack [--seconds N] [--ranks N] [--files N]
 
 Each daemon may open 1,024 files. 1,100 clients send half a request, 10 a body of 100 MB, and 50 ask for large answers
-(bench/attackers.py), all at the same time from the address of Prometheus. Meanwhile a rank is killed. The table has the
-time of /metrics, and files and memory of the daemon at most and at the end.
+(bench/attackers.py), all at the same time from the address of Prometheus. Meanwhile a rank is killed. For each daemon,
+the table has the time of scrapes of /metrics, and the open files and resident memory: the maximum, and at the end.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from bench.rows import MIB_PER_BYTE, load_line, parser_of, table_line
 from lab.faults.sabotage import wait_until
 from lab.jobs.without_torchrun import free_port
 
-_HALF = 1100  # clients that send half a request
-_BODIES = 10  # clients that send a body of 100 MB
-_READERS = 50  # clients that ask for large answers
+_NUM_HALF_REQUESTS = 1100  # clients that send half a request
+_NUM_BODIES = 10  # clients that send a body of 100 MB
+_NUM_READERS = 50  # clients that ask for large answers
 _AGENT_PATHS = ("/api/v1/snapshot?since=0", "/metrics")
 _HUB_PATHS = ("/api/v1/findings", "/api/v1/incidents", "/metrics", "/api/v1/jobs")
 _ASK_SECONDS = 0.1  # between two scrapes
@@ -91,17 +91,17 @@ class Outcome:
     agent: Attacked
     hub: Attacked
     finding_seconds: float | None  # from the death of a rank to its finding; None: no finding
-    statuses: dict[str, dict[str, int]]  # by daemon: the answers to the attackers, with their number
+    statuses: dict[str, dict[str, int]]  # by daemon: how often each answer was given to the attackers
 
 
 @contextlib.contextmanager
-def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
-    """Run an agent and a hub, which may open `files` files each; yield both."""
+def daemons(folder: Path, max_files: int) -> Iterator[tuple[Attacked, Attacked]]:
+    """Run an agent and a hub, each of which may open `max_files` files; yield both."""
     agent_port, hub_port = free_port(), free_port()
     agent_url, hub_url = (f"http://127.0.0.1:{port}" for port in (agent_port, hub_port))
     agent_options = ("--box-dir", str(folder / "boxes"), "--data-dir", str(folder / "agent"), "--port", str(agent_port))
     hub_options = ("--agents", agent_url, "--data-dir", str(folder / "hub"), "--port", str(hub_port))
-    limited = ("sh", "-c", f'ulimit -n {files}; exec "$@"', "sh", sys.executable, "-m", "zmon")
+    limited = ("sh", "-c", f'ulimit -n {max_files}; exec "$@"', "sh", sys.executable, "-m", "zmon")
     agent_log, hub_log = folder / "agent.log", folder / "hub.log"
     with (
         child(*limited, "agent", *agent_options, log=agent_log) as agent,
@@ -111,12 +111,12 @@ def daemons(folder: Path, files: int) -> Iterator[tuple[Attacked, Attacked]]:
         yield Attacked(agent, agent_url, agent_log, agent.num_fds()), Attacked(hub, hub_url, hub_log, hub.num_fds())
 
 
-def attack(folder: Path, seconds: float, num_ranks: int, files: int = 1024) -> Outcome:
-    """Attack both daemons for this time, and until the death of a rank is reported, but for a minute at most.
+def attack(folder: Path, seconds: float, num_ranks: int, max_files: int = 1024) -> Outcome:
+    """Attack both daemons for this time, during which a rank is killed, then wait until they have recovered.
 
-    Then wait until the daemons have recovered, for another minute at most.
+    If its death is not reported, the attack lasts a minute instead. The recovery may take another minute.
     """
-    with ranks_running(folder, num_ranks) as pids, daemons(folder, files) as (agent, hub):
+    with ranks_running(folder, num_ranks) as pids, daemons(folder, max_files) as (agent, hub):
         begin = time.monotonic()
         killed_at = None
         finding_seconds = None
@@ -154,7 +154,7 @@ def _wait_until_recovered(*daemons: Attacked) -> None:
 
 
 def _attackers(url: str, paths: Sequence[str]) -> subprocess.Popen[bytes]:
-    numbers = map(str, (_HALF, _BODIES, _READERS))
+    numbers = map(str, (_NUM_HALF_REQUESTS, _NUM_BODIES, _NUM_READERS))
     return subprocess.Popen([sys.executable, "-m", "bench.attackers", url, *numbers, *paths], stdout=subprocess.PIPE)
 
 

@@ -23,8 +23,8 @@ _BODY_BYTES = 100 << 20
 _PIECE = bytes(1 << 18)
 # A client begins again after this time: the attack is the connections that clients hold, not the rate of requests.
 _PAUSE_SECONDS = {"half": 3.0, "body": 3.0, "large": 0.1}
-_SLOW_READERS = 10  # one reader in ten does not read its answer
-_SLOW_SECONDS = 3600.0  # for which it keeps the connection
+_READERS_PER_SLOW_ONE = 10  # a slow reader does not read its answer
+_SLOW_SECONDS = 3600.0  # how long such a reader keeps the connection
 _EXTRA_FILES = 200  # open files beside the connections
 
 
@@ -94,7 +94,7 @@ class Attack:
         tasks = [asyncio.create_task(again("half", self.send_half_request)) for _ in range(half)]
         tasks += [asyncio.create_task(again("body", self.send_large_body)) for _ in range(bodies)]
         for number in range(readers):
-            reader = partial(self.read_large_answer, is_slow=number % _SLOW_READERS == 0)
+            reader = partial(self.read_large_answer, is_slow=number % _READERS_PER_SLOW_ONE == 0)
             tasks.append(asyncio.create_task(again("large", reader)))
         stop = asyncio.Event()
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

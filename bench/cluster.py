@@ -115,7 +115,10 @@ class Cluster:
         fresh = range(max(since, done - _MAX_STEPS) + 1, done + 1) if since >= 0 else range(0)
         uids = tuple(rank.run_uid for rank in ranks)
         steps = replace(_steps(fresh, agent % (_NUM_KINDS // RANKS_PER_AGENT)), run_uids=uids)
-        return AgentReport(f"node-{agent}", time.time(), "bench", ranks, _SAMPLE, _STATUSES, {"bench": (steps,)}, done)
+        return AgentReport(
+            f"node-{agent}", time.time(), version="bench", ranks=ranks, sample=_SAMPLE, sources=_STATUSES,
+            steps={"bench": (steps,)}, cursor=done,
+        )  # fmt: skip
 
     async def get_suspects(self, request: web.Request) -> web.Response:
         """Answer the long poll for suspects: the stopped rank, if it is one of this agent's ranks."""

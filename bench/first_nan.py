@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import Literal
@@ -89,8 +89,11 @@ class Watch:
         ranks = newest_attempt(state for _, state in self._boxes.ranks())
         if len(ranks) < RANKS:
             return None
-        snapshot = Snapshot("bench", time.time(), 0, RANKS, ranks, (), (), ())
-        return next(iter(_DETECTOR.detect(replace(snapshot, not_finite=self._reported.not_finite(ranks)))), None)
+        snapshot = Snapshot(
+            "bench", time.time(), attempt=0, world_size=RANKS, ranks=ranks, missing=(), unwatched=(), agents=(),
+            not_finite=self._reported.not_finite(ranks),
+        )  # fmt: skip
+        return next(iter(_DETECTOR.detect(snapshot)), None)
 
 
 def rounds(kind: str, injections: int, seed: int) -> Iterator[Round]:
@@ -151,23 +154,23 @@ def main() -> None:
     arguments = parser.parse_args()
     print(table_line(_HEADS, _HEADS), flush=True)
     for kind in arguments.kinds:
-        played = [*rounds(kind, arguments.injections, arguments.seed)]
-        print(table_line(_cells(kind, played), _HEADS), flush=True)
-        for round_ in played:
+        all_rounds = [*rounds(kind, arguments.injections, arguments.seed)]
+        print(table_line(_cells(kind, all_rounds), _HEADS), flush=True)
+        for round_ in all_rounds:
             if round_.result != "right":
                 print(f"  {round_.result}: {round_.injected}: {round_.last.summary if round_.last else 'no finding'}")
     print(load_line())
 
 
-def _cells(kind: str, played: list[Round]) -> tuple[str, ...]:
-    number = Counter(round_.result for round_ in played)
-    right = [round_ for round_ in played if round_.result == "right"]
+def _cells(kind: str, all_rounds: list[Round]) -> tuple[str, ...]:
+    counts = Counter(round_.result for round_ in all_rounds)
+    right = [round_ for round_ in all_rounds if round_.result == "right"]
     steps_to_finding = [_evidence(round_.first).num_steps for round_ in right]
     steps = [num_steps for num_steps in steps_to_finding if isinstance(num_steps, int)]
     return (
-        kind, str(len(played)), str(number["right"]), f"{number['right'] / len(played) * PERCENT:.1f} %",
-        f"{sum(round_.steps_away == 0 for round_ in right) / len(played) * PERCENT:.1f} %",
-        *(str(number[result]) for result in ("unnamed", "wrong", "silent")),
+        kind, str(len(all_rounds)), str(counts["right"]), f"{counts['right'] / len(all_rounds) * PERCENT:.1f} %",
+        f"{sum(round_.steps_away == 0 for round_ in right) / len(all_rounds) * PERCENT:.1f} %",
+        *(str(counts[result]) for result in ("unnamed", "wrong", "silent")),
         f"{median(steps):.0f}, at most {max(steps)}" if steps else "–",
     )  # fmt: skip
 

@@ -31,8 +31,8 @@ from trainer.scale.run import Run, open_source
 from trainer.tables import EmbeddingConfig
 from trainer.world import World, join, world_from
 
-_FIRST_BAD_STEP, _LAST_BAD_STEP = 3, 39  # between which the bad step of a round is drawn
-_STEPS_AFTER = 14  # from the bad step on
+_FIRST_BAD_STEP, _LAST_BAD_STEP = 3, 39  # the bad step of a round is drawn from this range
+_STEPS_AFTER = 14  # the bad step and those after it
 _WIDTH, _SAMPLES = 32, 8
 
 
@@ -41,7 +41,7 @@ class Injected(msgspec.Struct, frozen=True):
 
     number: int  # of the round, from 1 on
     rank: int
-    step: int  # that counts the steps of all rounds
+    step: int  # counted over all rounds
 
 
 @dataclass
@@ -94,14 +94,14 @@ def layers(job: Job, model: nn.Module, set_sync: Callable[[bool], object], repor
             optimizer.step()
             optimizer.zero_grad()
             job.steps += 1
-            if reports and job.world.rank == 0:  # as in many jobs
+            if reports and job.world.rank == 0:  # in many jobs, only rank 0 reports
                 zmon.report(loss=loss.item())
 
     return play
 
 
 def small_model() -> nn.Sequential:
-    """Return a model without BatchNorm, whose statistics no gradient repairs."""
+    """Return a model without BatchNorm: a NaN in its running statistics would stay in all later rounds."""
     return nn.Sequential(nn.Linear(_WIDTH, _WIDTH), nn.GELU(), nn.Linear(_WIDTH, 1))
 
 
@@ -183,7 +183,9 @@ def hand_over(folder: Path, injected: Injected) -> None:
     """Tell the reader of the boxes what was injected, and wait until it has read them."""
     (folder / "new").write_bytes(msgspec.json.encode(injected))
     (folder / "new").rename(folder / "done")
-    while not (folder / "read").exists() or int((folder / "read").read_text() or 0) < injected.number:
+    while (
+        not (folder / "read").exists() or int((folder / "read").read_text() or 0) < injected.number
+    ):  # or 0: it may be empty
         time.sleep(0.02)
 
 

@@ -24,45 +24,47 @@ import torch
 
 from bench.dlrm import Shape
 
-_ELEMENT = 4  # bytes of a float32, and of an id on the network
+_ELEMENT_BYTES = 4  # bytes of a float32, and of an id on the network
 _COPY_SOURCE_BYTES = 64 * 2**20  # larger than caches, like the rows of tables
 
 
 @dataclass(frozen=True)
 class Work:
-    """The work of one rank in one step: operations of matrix products, and the bytes read and written by each part."""
+    """The work of one rank in one step: its matrix products, and the bytes that each part reads and writes."""
 
-    operations: int
-    lookup: int
-    update: int
-    exchange: int
-    reduction: int
-    dense_update: int
+    operations: int  # multiplications and additions of the matrix products
+    lookup_bytes: int
+    update_bytes: int
+    exchange_bytes: int
+    reduction_bytes: int
+    dense_update_bytes: int
 
     @property
-    def traffic(self) -> int:
+    def traffic_bytes(self) -> int:
         """The bytes of all parts."""
-        return self.lookup + self.update + self.exchange + self.reduction + self.dense_update
+        return (
+            self.lookup_bytes + self.update_bytes + self.exchange_bytes + self.reduction_bytes + self.dense_update_bytes
+        )
 
 
 def work_of(shape: Shape, num_ranks: int, distinct_rows: float) -> Work:
     """Return the work of a rank by the formulas above; a step looks up `distinct_rows` of all tables."""
     samples = shape.global_batch // num_ranks
     layers = list(shape.layers())
-    weights = sum(inside * outside for inside, outside in layers)
-    dense = _ELEMENT * (weights + sum(outside for _, outside in layers))
+    weights = sum(num_inputs * num_outputs for num_inputs, num_outputs in layers)
+    dense = _ELEMENT_BYTES * (weights + sum(num_outputs for _, num_outputs in layers))
     no_gradient = layers[0][0] * layers[0][1]  # the dense features need no gradient
-    row = _ELEMENT * shape.dim
+    row = _ELEMENT_BYTES * shape.dim
     bags = shape.tables * samples
     touched = round(distinct_rows / num_ranks)
     ids = bags * shape.pooling
     return Work(
         operations=2 * samples * (3 * weights - no_gradient),
-        lookup=(ids + bags) * row,
-        update=ids * row + 2 * touched * (row + _ELEMENT),
-        exchange=2 * (2 * bags * row + (ids + bags) * _ELEMENT),
-        reduction=2 * dense * 2 * (num_ranks - 1) // num_ranks,
-        dense_update=5 * dense,
+        lookup_bytes=(ids + bags) * row,
+        update_bytes=ids * row + 2 * touched * (row + _ELEMENT_BYTES),
+        exchange_bytes=2 * (2 * bags * row + (ids + bags) * _ELEMENT_BYTES),
+        reduction_bytes=2 * dense * 2 * (num_ranks - 1) // num_ranks,
+        dense_update_bytes=5 * dense,
     )
 
 
@@ -70,10 +72,10 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
     """Return a function that computes all matrix products of a step, as Linear and its backward pass do."""
     samples = shape.global_batch // num_ranks
     layers = []
-    for number, (inside, outside) in enumerate(shape.layers()):
-        weight, bias = torch.randn(outside, inside), torch.randn(outside)
-        before, after = torch.randn(samples, inside), torch.randn(samples, outside)
-        gradient = torch.randn(samples, outside)
+    for number, (num_inputs, num_outputs) in enumerate(shape.layers()):
+        weight, bias = torch.randn(num_outputs, num_inputs), torch.randn(num_outputs)
+        before, after = torch.randn(samples, num_inputs), torch.randn(samples, num_outputs)
+        gradient = torch.randn(samples, num_outputs)
         weight_gradient = torch.empty_like(weight)
         input_gradient = torch.empty_like(before) if number else None  # the dense features need no gradient
         layers.append((before, weight, bias, after, gradient, weight_gradient, input_gradient))
@@ -88,9 +90,9 @@ def products(shape: Shape, num_ranks: int) -> Callable[[], None]:
     return multiply
 
 
-def copies(traffic: int) -> Callable[[], None]:
-    """Return a function that copies half of `traffic` bytes, because each byte is read and written."""
-    size = traffic // 2
+def copies(num_bytes: int) -> Callable[[], None]:
+    """Return a function that copies half of this many bytes, because each byte is read and written."""
+    size = num_bytes // 2
     begin = 0
     target = torch.ones(max(_COPY_SOURCE_BYTES, size), dtype=torch.uint8)
     source = torch.ones_like(target)

@@ -68,7 +68,9 @@ def measure(world: World, shape: Shape, ceiling: Ceiling, steps: int, clock: Clo
         yield Row("step", seconds * 1e3, "ms")
         batch = trainer.load(batches)
         assert batch is not None
-        yield from _measure_rows(trainer, batch.step_batch, work.lookup + work.update, ceiling, steps, clock)
+        yield from _measure_rows(
+            trainer, batch.step_batch, work.lookup_bytes + work.update_bytes, ceiling, steps, clock
+        )
         yield from _measure_products(trainer, batch.step_batch.batch, work.operations, ceiling, steps, clock)
 
 

@@ -1,6 +1,6 @@
-"""The cost of one step in an otherwise empty loop: 7 phases, 5 collectives and a record in a real box.
+"""The cost of one step in an otherwise empty loop: 8 phases, 5 collectives and a record in a real box.
 
-Caches are warm and branches are predicted, so this is a lower bound of the cost. It is good for optimization.
+Caches are warm and branches are predicted, so this is a lower bound of the cost, for comparing versions of the code.
 bench.switching measures the cost in a real job.
 """
 
@@ -23,7 +23,7 @@ _STEPS = 1000
 
 
 def mark_step(timeline: RankTimeline, group: int) -> None:
-    """Write to the box what a step with 7 phases and 5 collectives writes."""
+    """Write to the box what a step with 8 phases and 5 collectives writes."""
     timeline.begin_step(None)
     for phase in _PHASES:
         timeline.phase(phase)
@@ -34,7 +34,10 @@ def mark_step(timeline: RankTimeline, group: int) -> None:
 
 
 def measure(rounds: int) -> list[Row]:
-    """Measure in turns each edge, as local rank 0, which also reads the network interface, and as another rank."""
+    """Measure each edge, the hot path in Python or in C, as local rank 0 and as another rank, in turns.
+
+    Only local rank 0 reads the counters of the network interface.
+    """
     edges = [edge for edge in (PYTHON, C) if edge is not None]
     cases = [(edge, interface) for edge in edges for interface in (JobInterface("lo"), None)]
     with tempfile.TemporaryDirectory(prefix="zmon-bench-", dir="/dev/shm") as folder:

@@ -35,7 +35,7 @@ _SETTLE_SECONDS = 25.0  # the windows over steps are full after this time
 _MAX_START_SECONDS = 120.0
 _MAX_FINDING_SECONDS = 30.0
 _LOOK_SECONDS = 0.5  # between two requests
-_FINDING_LOOK_SECONDS = 0.05  # the same, while the delay of a finding is measured
+_FINDING_LOOK_SECONDS = 0.05  # between two requests while the delay of a finding is measured
 _QUIET_LOOK_SECONDS = 5.0
 
 

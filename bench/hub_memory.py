@@ -28,7 +28,7 @@ from lab.faults.sabotage import wait_until
 
 _GROUP = Path("/sys/fs/cgroup/memory") / f"zmon-bench-{os.getpid()}"
 _ROW_SECONDS = 600.0  # between two rows; the windows over steps are full before the first one
-_STOP_SECONDS = 30.0  # for which a rank is stopped
+_STOP_SECONDS = 30.0  # how long a rank is stopped
 _STOP_EVERY_SECONDS = 300.0
 _READ_SECONDS = 2.0  # between two requests of the client
 _RANK_STRIDE = 37  # from one stopped rank to the next, so that they are on different hosts
@@ -41,7 +41,7 @@ _HEADS = ("minutes", "resident", "÷ first row", "peak of the group", "ranks sto
 class Request(NamedTuple):
     """A request to the simulated cluster."""
 
-    seconds: float  # after the begin
+    seconds: float  # after the start of the measurement
     path: str
 
 

@@ -3,8 +3,11 @@
     python -m bench.jitter [--jobs N] [--seconds S]
 
 This is a simulation. It takes a quarter of an hour. Each job runs for S seconds; the hub makes a pass every second and
-has the sampled steps and the step windows of a real hub. In each step, the self time of each rank is drawn: 15 % of a
-normal step waits for data, 75 % computes, and 10 % are collectives.
+has the sampled steps and the step windows of a real hub. In each step, the self time of each rank is drawn. In a normal
+step, a rank waits for data for 15 % of the time, computes for 75 %, and is in collectives for 10 %.
+
+`lost` is the share of the time in which the mean rank waits for the slowest one. `quiet`, `info` and `warning` are
+shares of the jobs, by the most severe finding; `quiet` means no finding.
 """
 
 from __future__ import annotations
@@ -60,7 +63,7 @@ def even(draw: Draw, size: int, _: int) -> Row:
 
 
 def pauses(draw: Draw, size: int, step: int) -> Row:
-    """Even ranks; one of them pauses for ten steps, every thousand steps."""
+    """Even ranks; in one of a thousand steps, one of them pauses for the duration of ten steps."""
     row = even(draw, size, step)
     if step % 1000 == 500:
         rank = draw.randrange(size)
@@ -69,7 +72,7 @@ def pauses(draw: Draw, size: int, step: int) -> Row:
 
 
 def contended(draw: Draw, size: int, step: int) -> Row:
-    """Even ranks; ranks take up to three times as long during 8 of 400 steps."""
+    """Even ranks; during 8 of 400 steps, each computes for up to three times as long."""
     row = even(draw, size, step)
     return [rank_step.slowed(draw.uniform(1, 3)) for rank_step in row] if step % 400 < 8 else row
 
@@ -150,7 +153,9 @@ class Job:
         self.history = History(self.size)
         self.every = steps_between_samples(self.step_seconds)
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
-        self.job = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
+        self.job = Snapshot(
+            "job", time=0.0, attempt=0, world_size=self.size, ranks=ranks, missing=(), unwatched=(), agents=()
+        )
 
     def train(self) -> None:
         """Simulate the steps up to the next one that the hub receives."""
@@ -182,7 +187,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Play:
+class JobResult:
     """The reports of the hub about one job."""
 
     lost_ratio: float
@@ -192,7 +197,7 @@ class Play:
     seconds: float | None  # until the first finding
 
 
-def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> Play:
+def simulate(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -> JobResult:
     """Simulate one job for this time."""
     job = Job(kind, size, step_seconds, random.Random(seed))
     next_pass = PASS_SECONDS
@@ -213,7 +218,7 @@ def play(kind: str, size: int, step_seconds: float, seed: int, seconds: float) -
             first = job.seconds if first is None else first
     worst = next((severity for severity in ("warning", "info") if severity in severities), "")
     frequent = tuple(cause for cause, _ in Counter(causes).most_common())
-    return Play(job.lost_seconds / job.seconds, worst, frequent, names_rank, first)
+    return JobResult(job.lost_seconds / job.seconds, worst, frequent, names_rank, first)
 
 
 def main() -> None:
@@ -229,25 +234,27 @@ def main() -> None:
     for kind in arguments.kind:
         for size in arguments.ranks:
             for step_seconds in arguments.steps:
-                plays = [play(kind, size, step_seconds, seed, arguments.seconds) for seed in range(arguments.jobs)]
-                print(table_line(_cells(kind, size, step_seconds, plays), _HEADS), flush=True)
+                results = [
+                    simulate(kind, size, step_seconds, seed, arguments.seconds) for seed in range(arguments.jobs)
+                ]
+                print(table_line(_cells(kind, size, step_seconds, results), _HEADS), flush=True)
 
 
-def _cells(kind: str, size: int, step_seconds: float, plays: Sequence[Play]) -> Iterator[str]:
-    number = len(plays)
+def _cells(kind: str, size: int, step_seconds: float, results: Sequence[JobResult]) -> Iterator[str]:
+    number = len(results)
     cause = KINDS[kind].right_cause
-    severities = Counter(play.severity for play in plays)
-    right = sum(play.causes[:1] == ((cause,) if cause else ()) for play in plays)
-    delays = sorted(play.seconds for play in plays if play.seconds is not None)
+    severities = Counter(result.severity for result in results)
+    right = sum(result.causes[:1] == ((cause,) if cause else ()) for result in results)
+    delays = sorted(result.seconds for result in results if result.seconds is not None)
     yield from (
         kind,
         str(size),
         f"{step_seconds * 1000:.0f} ms",
-        f"{sum(play.lost_ratio for play in plays) / number:.0%}",
+        f"{sum(result.lost_ratio for result in results) / number:.0%}",
     )
     yield from (f"{severities[severity] / number:.1%}" for severity in ("", "info", "warning"))
     yield f"{right / number:.1%}"
-    yield f"{sum(play.names_rank for play in plays) / number:.1%}"
+    yield f"{sum(result.names_rank for result in results) / number:.1%}"
     yield f"{delays[len(delays) // 2]:.0f} s" if delays else ""
 
 

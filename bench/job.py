@@ -1,4 +1,4 @@
-"""A rank that trains one job, in which zmon is removed and installed again between two steps, and measures its steps.
+"""A rank that removes zmon and installs it again between its steps, and measures the steps in each mode.
 
 torchrun starts it as `-m bench.job OUT KIND SECONDS STEP_SECONDS computes|sleeps|device MODE…`. KIND is a module of
 bench.jobs, MODE a mode of bench.switch. The job runs for about SECONDS, in steps of STEP_SECONDS, or longer on a slow
@@ -30,7 +30,7 @@ from bench.jobs.training import Fill, Training
 from bench.switch import WATCHED, Switch, attach
 
 _BLOCK_STEPS = 20  # between two switches; the first step is discarded
-_BLOCK_STEPS_OF_ONE_RANK = 5  # the same in a job of one rank
+_BLOCK_STEPS_OF_ONE_RANK = 5  # in a job of one rank, which waits for no other
 _WARM_UP_STEPS = 100
 _ON_DEVICE = "device"
 _NUMBERS = 250_000  # of the computation: a megabyte, which evicts the contents of the nearer caches
@@ -98,7 +98,7 @@ def main(out: str, kind: str, seconds: str, step_seconds: str, fill_mode: str, *
     """Run blocks of the modes in turn, forward and backward."""
     job = importlib.import_module(f"bench.jobs.{kind}")
     import_seconds, attach_seconds = attach() if modes == (WATCHED,) else (0.0, 0.0)
-    switch = Switch() if len(modes) > 1 else None  # it keeps lists of names, which would count as memory of zmon
+    switch = Switch() if len(modes) > 1 else None  # its lists of names would count as memory of zmon
     torch.set_num_threads(1)
     device: Device = Gpu(0) if fill_mode == _ON_DEVICE else Cpu()
     dist.init_process_group("nccl" if fill_mode == _ON_DEVICE else "gloo")

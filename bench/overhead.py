@@ -19,7 +19,7 @@ Part = Callable[[], Iterable[str]]
 def parts(seconds: float) -> dict[str, tuple[str, Part]]:
     """Return the title of each part, and the function that measures it and yields lines, by the name of the part."""
     return {
-        "hot-path": ("a step in a loop: 7 phases, 5 ops, a record", lambda: lines(hot_path.measure(9))),
+        "hot-path": ("a step in a loop: 8 phases, 5 ops, a record", lambda: lines(hot_path.measure(9))),
         "job": ("a step of a job, in turns watched, absent (twice) and idle", lambda: switching.measure(seconds)),
         "memory": ("memory and start of a rank", lambda: lines(memory.measure(2))),
         "agent": (f"the agent of a node with {agent.RANKS} ranks", lambda: lines(agent.measure(20))),

@@ -76,6 +76,6 @@ class PlainTrainer:
 
 def _mlp(widths: tuple[int, ...], last: nn.Module) -> nn.Sequential:
     layers: list[nn.Module] = []
-    for inside, outside in pairwise(widths):
-        layers += [nn.Linear(inside, outside), nn.ReLU()]
+    for num_inputs, num_outputs in pairwise(widths):
+        layers += [nn.Linear(num_inputs, num_outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1], last)

@@ -4,8 +4,8 @@ Each case runs in a process of its own, without torch. Tables are drawn at rando
 1 to 50 ids per sample. `trainer` is a machine with the default keys of the trainer, `zionex` is the published one.
 
 A step cannot be shorter than the mean of all ranks, or than a rank with the longest unsplit shard. The larger of the
-two is the bound. The first table divides the slowest rank of a plan by it. The second table does so for the three
-partitioners, with the kinds that the planner tries first: as placed, after swaps, and after repair.
+two is the bound. `÷ bound` is the slowest rank of a plan, divided by the bound. The second table has this ratio for
+the three partitioners, with the kinds of shards that the planner tries first: as placed, after swaps, and after repair.
 """
 
 from __future__ import annotations

@@ -68,7 +68,9 @@ def cpu_seconds(process: psutil.Process) -> float:
 def wait_for_answer(url: str, process: psutil.Process) -> None:
     """Wait until the server of this process answers. Raises SystemExit if it ends, or needs more than a minute."""
     deadline = time.monotonic() + _START_SECONDS
-    while time.monotonic() < deadline and is_alive(process):
+    while time.monotonic() < deadline:
+        if not is_alive(process):
+            raise SystemExit(f"the server at {url} ended before it answered")
         with contextlib.suppress(OSError):
             urllib.request.urlopen(url, timeout=5).close()
             return

@@ -70,7 +70,7 @@ def start_job(folder: Path, module: str, *arguments: str, ranks: int, env: dict[
     paths = (added.get("PYTHONPATH"), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH"))
     variables = {
         **added,
-        FOLDER: str(folder),  # by which `Launched.end` recognizes the processes of the job
+        FOLDER: str(folder),  # `Launched.end` recognizes the processes of the job by it
         "ZMON_BOX_DIR": str(folder / BOXES),
         "ZMON_JOB_ID": JOB_ID,
         "GLOO_SOCKET_IFNAME": "lo",  # otherwise gloo looks up the host's name, which fails on some offline machines

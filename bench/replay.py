@@ -25,7 +25,7 @@ from zmon.schema.api.packed import Resting, unpack
 
 _HEADS = ("ranks", "agents", "recorded", "MB", "decode", "evaluate", "pass", "÷ real time", "resident")
 _LENGTH_BYTES = 4
-_WARM_PASSES = 2  # not measured; in the first one, the hub learns the values that seldom change
+_WARM_PASSES = 2  # not measured: in the first pass, the hub gets the values that seldom change
 
 
 def main() -> None:

@@ -2,9 +2,9 @@
 
     python -m bench.reports
 
-The agent has eight ranks with five phases and four ops, as in bench.cluster, and no GPUs. `records` is the number of
+The agent has eight ranks with eight phases and four ops, as in bench.cluster, and no GPUs. `records` is the number of
 sampled steps of each rank. The packed report is not the first one of its agent: it leaves out the values that seldom
-change, which the hub has already. The last column counts only the columns of steps, for each rank and sampled step.
+change, because the hub has them already. `bytes a step` counts only the steps, for each rank and sampled step.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ def compare(report: AgentReport, num_records: int) -> Iterator[tuple[str, ...]]:
     )  # fmt: skip
 
 
-def _cells(body: bytes, encode: Callable[[], object], decode_: Callable[[], object]) -> tuple[str, str, str]:
+def _cells(body: bytes, encode_report: Callable[[], object], decode_body: Callable[[], object]) -> tuple[str, str, str]:
     """Return the bytes, and the microseconds to encode and to decode, for each rank."""
     return (
         f"{len(body) / RANKS_PER_AGENT:.0f}",
-        f"{_seconds(encode) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
-        f"{_seconds(decode_) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
+        f"{_seconds(encode_report) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
+        f"{_seconds(decode_body) / RANKS_PER_AGENT * US_PER_SECOND:.1f} us",
     )
 
 

@@ -3,9 +3,9 @@
     python -m bench.scaling
 
 It runs `zmon scaling` with sizes up to twice the number of cores. If several ranks share a core, the model multiplies
-computation and communication of a step by their number. This is coarse: too slow, because ranks that wait leave the
-core to others, and too fast, because ranks that share a core evict each other's caches. The benchmark prints numbers
-but does not check them.
+computation and communication of a step by their number. This is coarse. Real steps are shorter, because waiting ranks
+leave the core to others. They are also longer, because ranks on one core evict each other's caches. The benchmark
+prints numbers but does not check them.
 """
 
 from __future__ import annotations

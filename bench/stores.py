@@ -33,7 +33,7 @@ class Part:
 
     name: str
     has: Callable[[Series], bool]
-    days: int  # for which docs/deploy/long-term.md keeps it
+    days: int  # how long docs/deploy/long-term.md keeps it
 
 
 PARTS = (
@@ -51,8 +51,9 @@ def main() -> None:
     parser.add_argument("--minutes", type=int, default=60, help="minutes of samples (60)")
     options = parser.parse_args()
     seconds = options.minutes * 60
-    start = (int(time.time()) // BLOCK_SECONDS - 1) * BLOCK_SECONDS  # of a block, so that one block has all samples
-    scene = Scene(options.ranks, (seconds - EARLIER_SECONDS) / 3600, start + seconds, 0)
+    start = (int(time.time()) // BLOCK_SECONDS - 1) * BLOCK_SECONDS  # where a block starts: it has all samples
+    hours = (seconds - EARLIER_SECONDS) / 3600
+    scene = Scene(options.ranks, hours, now=start + seconds, ahead_seconds=0)
     all_series = [_as_scraped(series) for series in everything(scene)]
     print(
         f"{options.ranks} ranks, {options.minutes} minutes; agents every {CLUSTER.agents_seconds} s, "

@@ -44,8 +44,8 @@ Columns = dict[str, list[int]]  # a step of all ranks: column → the number of 
 class Slowdown(NamedTuple):
     """The time that a slow rank adds to a normal step."""
 
-    computation: float  # as a ratio of its computation
-    input: float  # as a ratio of the step
+    computation: float  # added to its computation, as a ratio of it
+    input: float  # added to its wait for data, as a ratio of the step
 
 
 _NORMAL = Slowdown(0.0, 0.0)
@@ -92,7 +92,9 @@ class Job:
         self.seconds = 0.0
         self.every = steps_between_samples(self.step_seconds)
         ranks = tuple(replace(RANK, rank=rank, world_size=self.size) for rank in range(self.size))
-        self.snapshot = Snapshot("job", 0.0, 0, self.size, ranks, (), (), ())
+        self.snapshot = Snapshot(
+            "job", time=0.0, attempt=0, world_size=self.size, ranks=ranks, missing=(), unwatched=(), agents=()
+        )
 
     def train(self) -> None:
         """Simulate the steps up to the next one that the hub receives."""

@@ -1,10 +1,10 @@
 """The cost of monitoring in real jobs on gloo, which remove zmon and install it again every few steps.
 
-Blocks of steps with zmon are compared with neighbouring blocks without it, so that other load of the machine cancels
-out if it lasts longer than a block. Blocks without zmon are compared with each other in the same way: this difference
-is the floor, below which nothing can be measured. There are two clocks: wall-clock, which includes waiting for the
-other rank, and the CPU time of the rank's main thread, which is steadier. A job with one rank waits for nobody. So its
-blocks are short, and its CPU time is measured best.
+Blocks of steps with zmon are compared with neighbouring blocks without it. Other load of the machine cancels out if it
+lasts longer than a block. Blocks without zmon are compared with each other in the same way. This difference is the
+floor: a smaller cost cannot be measured. There are two clocks. Wall-clock time includes waiting for the other rank. The
+CPU time of the rank's main thread is steadier. A job with one rank waits for nobody, so its blocks are short, and its
+CPU time is measured best.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Cost:
     rank: int
     step: float  # without zmon
     processor: Interval
-    processor_floor: Interval  # the same step without zmon, compared with itself
+    processor_floor: Interval  # blocks without zmon, compared with each other
     wall: Interval
     wall_floor: Interval
     idle: Interval  # processor time, with hooks but without a rank
@@ -113,18 +113,18 @@ def measure(seconds: float) -> Iterator[str]:
 
 def costs(results: Results) -> Iterator[Cost]:
     """Yield the cost of zmon on each rank from its blocks."""
-    for number, result in enumerate(results):
+    for rank, result in enumerate(results):
         blocks = {clock: _by_mode(result, clock) for clock in ("wall", "processor", "reported")}
         wall, processor = blocks["wall"], blocks["processor"]
         yield Cost(
-            number,
-            statistics.median(wall[ABSENT]),
-            trimmed_mean(processor[WATCHED] - processor[ABSENT]),
-            trimmed_mean(processor[AGAIN] - processor[ABSENT]),
-            trimmed_mean(wall[WATCHED] - wall[ABSENT]),
-            trimmed_mean(wall[AGAIN] - wall[ABSENT]),
-            trimmed_mean(processor[IDLE] - processor[AGAIN]),
-            trimmed_mean(blocks["reported"][WATCHED]).value,
+            rank=rank,
+            step=statistics.median(wall[ABSENT]),
+            processor=trimmed_mean(processor[WATCHED] - processor[ABSENT]),
+            processor_floor=trimmed_mean(processor[AGAIN] - processor[ABSENT]),
+            wall=trimmed_mean(wall[WATCHED] - wall[ABSENT]),
+            wall_floor=trimmed_mean(wall[AGAIN] - wall[ABSENT]),
+            idle=trimmed_mean(processor[IDLE] - processor[AGAIN]),
+            reported=trimmed_mean(blocks["reported"][WATCHED]).value,
         )
 
 

@@ -4,8 +4,8 @@
 
 Runs with rows on a disk and runs with all rows in memory alternate; each pair gives a ratio of the median steps. With
 rows on a disk, a cache in memory has a fourth of the tables (`a fourth in memory`) or all of them (`all fits`). With a
-fourth, the ranks run in a memory cgroup, whose limit is the memory that the plan predicts, and 256 MiB. It counts the
-page cache too. The benchmark prints numbers but does not check them.
+fourth, the ranks run in a memory cgroup, so that the page cache counts too. Its limit is the memory that the plan
+predicts, plus 256 MiB. The benchmark prints numbers but does not check them.
 """
 
 from __future__ import annotations

@@ -45,9 +45,11 @@ _OVERLAPS = ("ids", "pooled", "gradients")  # the switches of the configuration
 def variants(config: RunConfig) -> dict[str, RunConfig]:
     """Return the configurations of the bundled trainer by name.
 
-    They are: the trainer as it is; all tables table-wise, and their weights in half precision; matrix products in
-    bfloat16; each overlap switched off; all three overlaps and the loader's read-ahead switched off; and FBGEMM's
-    kernel, if it is installed, with products of both precisions.
+    - the trainer as it is
+    - all tables table-wise, with weights in float32 and in half precision
+    - matrix products in bfloat16
+    - each overlap switched off; all three overlaps and the loader's read-ahead switched off
+    - if it is installed, FBGEMM's kernel, with products of both precisions
     """
 
     def off(*overlaps: str) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     trainers: dict[str, Trainer] = {}
     steps: dict[str, Callable[[], object]] = {
         PRODUCTS: products(shape, world.size),
-        COPY: copies(work.traffic),
+        COPY: copies(work.traffic_bytes),
         PLAIN: PlainTrainer(shape, batches_of(shape, source, world, depth=0)).step,
     }
     for name, config in variants(shape.config()).items():
@@ -91,7 +93,7 @@ def main(folder: str, shape_json: str, rounds: str) -> None:
     result = {
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
-        "work": {"operations": work.operations, "traffic": work.traffic},
+        "work": {"operations": work.operations, "traffic": work.traffic_bytes},
         "plan": [placement.kind for placement in trainers[OURS].placements],
     }
     (Path(folder) / f"{world.rank}.json").write_text(json.dumps(result))

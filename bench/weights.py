@@ -1,9 +1,11 @@
 """The loss of quality by weights in half precision. `python -m bench.weights` takes 12 minutes on two cores.
 
 The model, the ranks and the samples are as in bench.wire. For each seed, a run with weights in float32 is compared
-with runs in half precision, whose updates are rounded at random, with one in bfloat16 whose updates are rounded to the
-nearest number, and with one in which only the matrix products are in bfloat16 (`train.cpu_autocast`). The models are
-compared on held-out samples, by the difference of each sample's log-loss.
+with these runs, on held-out samples, by the difference of each sample's log-loss:
+
+    float16, bfloat16    weights in half precision, whose updates are rounded at random
+    to the nearest       weights in bfloat16, whose updates are rounded to the nearest number
+    products bf16        weights in float32, and matrix products in bfloat16 (`train.cpu_autocast`)
 
 NE is normalized entropy. The interval of a seed covers the choice of held-out samples. That of all seeds is Student's
 interval of the mean of their differences.

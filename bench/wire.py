@@ -1,9 +1,10 @@
 """The loss of quality by half precision on the network. `python -m bench.wire` takes five minutes on two cores.
 
-Two ranks train a small model with sharded tables on the same samples from the same weights: once with full precision,
-and once with each of five reduced precisions of pooled vectors and their gradients (WIRES). The models are compared on
-held-out samples, by the difference of each sample's log-loss to the run with full precision. The difference cancels the
-variation between samples, which is larger. One more run, in float64, shows the rounding error of full precision itself.
+Two ranks train a small model with sharded tables, once with full precision, and once with each of five reduced
+precisions of pooled vectors and their gradients (WIRES). All runs have the same samples and the same initial weights.
+The models are compared on held-out samples, by the difference of each sample's log-loss to the run with full precision.
+The difference cancels the variation between samples, which is larger. One more run, in float64, shows the rounding
+error of full precision itself.
 
 Tables are small and batches are large, so that every row is trained well. If rows occur only a few times, any two runs
 differ, because row-wise AdaGrad turns the first gradient of a row, however small, into a step of the learning rate.

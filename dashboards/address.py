@@ -2,8 +2,8 @@
 
     ?job_id=ads&rank=3&range=1h&at=1795217275&what_if=net=2
 
-`range` is the length of the time range. The range ends now, or a little after `at`, the time in the link of an alert. A
-parameter that cannot be parsed is ignored, so that a link that a pager has cut off still opens.
+`range` is the length of the time range. The range ends now, or a little after `at`, which is the time in the link of an
+alert. A parameter that cannot be parsed is ignored, so that a link that a pager has cut off still opens.
 """
 
 import re
@@ -20,10 +20,10 @@ REFRESH_SECONDS = 2  # the banner and the ranks of a job that stalls are at most
 CHART_POINTS = 120  # one per five pixels of half a screen; with 200, a browser takes 0.1 s longer to draw ten charts
 HEAT_MAP_POINTS = 60  # of a row
 MIN_UPDATE_SECONDS = 6  # the shortest time between two updates of a chart
-MAX_UPDATE_SECONDS = 60  # the longest one, also of a chart of days, whose points are farther apart
-JITTER_RATIO = 1 / 6  # of the time between two updates, over which the updates of all viewers are spread
-AFTER_RATIO = 1 / 3  # of the range lies after the time of a link, unless that time is still in the future
-MAX_DIGITS = 7  # of the number of a rank or row in the URL
+MAX_UPDATE_SECONDS = 60  # the longest one, even if the points of a chart are farther apart
+JITTER_RATIO = 1 / 6  # share of the time between two updates; the updates of all viewers are spread over it
+AFTER_RATIO = 1 / 3  # share of the range after the time of a link; less if the range would end in the future
+MAX_DIGITS = 7  # of a rank or of a row in the URL
 MAX_UNIX_SECONDS = 1e11  # the year 5138: Python can format every time before it
 _FACTOR = re.compile(r"\d{1,4}(\.\d{1,4})?", re.ASCII)  # a factor of a what-if in the URL
 
@@ -68,7 +68,7 @@ class Address:
     other: str | None = None  # a second job to compare with
     incident: str | None = None
     what_if: tuple[tuple[str, float], ...] = ()  # names with their factors
-    order: str = DEFAULT_ORDER  # of a long table of ranks, as the hub names it
+    order: str = DEFAULT_ORDER  # the order of a long table of ranks, by its name in the hub's API
     first: int = 0  # rows of that table before those that are shown
 
     @classmethod

@@ -1,9 +1,9 @@
 """Charts over time: the tables that a panel is drawn from, and its specification for Vega-Lite.
 
 A specification refers to its data by name. It stays the same while the series, the kinds of marks and the culprits do,
-so a refresh moves the lines and does not redraw the chart. (Altair derives the name from the data, so each refresh
-would create a new chart.) The marks on a chart are in a separate table, because a browser evaluates the filter of a
-layer for each row of its table.
+so a refresh moves the lines and does not redraw the chart. Altair is not used: it derives the name from the data, so
+each refresh would create a new chart. The marks on a chart are in a separate table, because a browser evaluates the
+filter of a layer for each row of its table.
 """
 
 import re
@@ -87,15 +87,15 @@ def tables(values: pd.DataFrame, marks: tuple[Mark, ...], begin: float, end: flo
 
 
 def _row(mark: Mark, text: str = "") -> dict[str, str | float]:
-    """Return the row of a mark. Without a text it is empty, because Vega draws a missing text as the word null."""
+    """Return the row of a mark. A mark without a text has an empty one, because Vega would draw the word null."""
     times = {"time": 1e3 * mark.start, "until": 1e3 * mark.end}
     return {"kind": mark.kind, **times, "series": mark.label, "severity": mark.severity, "text": text}
 
 
 def _texts(marks: Sequence[Mark], min_seconds: float) -> dict[int, str]:
-    """Return the texts beside findings, by index of the mark. A text less than `min_seconds` after another is omitted.
+    """Return the texts beside findings, by index of the mark.
 
-    It would overlap that text.
+    A text less than `min_seconds` after another is omitted, because it would overlap that one.
     """
     texts: dict[int, str] = {}
     last_start = -min_seconds

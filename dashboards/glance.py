@@ -194,7 +194,7 @@ def _firing(samples: list[Sample]) -> list[Firing]:
 def ranks(prometheus: Prometheus, glance: Glance) -> tuple[Rank, ...]:
     """Return a Rank for each rank that agents report or that the job should have by its size. Raises Unreachable.
 
-    Only for jobs of few ranks: of a large job, the hub answers with the ranks that stand out.
+    This is for jobs of few ranks. For a large job, the page asks the hub for the ranks that stand out.
     """
     reported = prometheus.query_converted(RANKS.replace("$job", quoted(glance.job_id or "")), _ranks)
     expected = range(glance.job.world_size if glance.job else 0)

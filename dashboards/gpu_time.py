@@ -13,7 +13,8 @@ DAY_SECONDS = 86400
 # From the account that is recorded every five minutes: the counters of a day would be millions of samples.
 LAST_DAY = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d]))"
 DAY_BEFORE = "sum by (cause) (increase(zmon:job_gpu_seconds:total[1d] offset 1d))"
-# The GPU-seconds so far of GPUs that are held and idle now; 0 if no GPU is, no series if no agent knows who holds GPUs.
+# The GPU-seconds so far of GPUs that are held and idle now. 0: there are none. No series: no agent knows who holds
+# GPUs.
 HELD_IDLE = """\
 sum(
   max by (host, holder) (zmon_held_gpus)
@@ -47,7 +48,10 @@ def ideal_ratio(seconds_by_category: Mapping[str, float]) -> float | None:
 
 
 def ideal_of_day(prometheus: Prometheus, promql: str, now: float) -> float | None:
-    """Return the ideal share of one of the QUERIES; None if too little is recorded. Raises Unreachable."""
+    """Return the ideal share of the day that `promql` reads, LAST_DAY or DAY_BEFORE; None if too little is recorded.
+
+    Raises Unreachable.
+    """
     samples = prometheus.query_at(promql, minute(now))
     return ideal_ratio({sample.labels["cause"]: sample.value for sample in samples})
 

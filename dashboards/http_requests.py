@@ -27,13 +27,13 @@ from zmon.schema.http_config import VARIABLE, WITHOUT_TLS, Server, may_carry_cre
 from zmon.schema.names import SCHEMA
 
 TIMEOUT_SECONDS = 1.0  # half of the refresh interval, so pages stay on time even if nothing answers
-LONG_TIMEOUT_SECONDS = 5.0  # of a query about the past, which takes longer if the range is a week
+LONG_TIMEOUT_SECONDS = 5.0  # for queries about the past: a range of a week takes longer
 CACHE_ENTRIES = 1000
 _CHUNK_BYTES = 1 << 16
 # msgspec 0.22 crashes the process if two threads decode a type for the first time at once.
 _DECODER_LOCK = Lock()
 BACKGROUND = ThreadPoolExecutor(4, "ask")  # shared by all viewers; it only fills the cache
-_MAX_REASON_LETTERS = 300  # of the reason for which a server rejects a request
+_MAX_REASON_LETTERS = 300  # of a server's reason to reject a request
 
 Query: TypeAlias = tuple[tuple[str, str | int], ...]
 

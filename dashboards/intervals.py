@@ -13,11 +13,13 @@ WINDOW_SAMPLES = 4  # of a window: a rate is known even if one scrape failed and
 CHART_SCRAPES = 5  # of the shortest window of a chart: a rate is still known if two scrapes fail
 RATE_POINTS = 2  # rate() needs two points of a series
 JOBS_SECONDS = 5  # the shortest interval of recording rules for whole jobs: they are a few dozen for each job
-RECORDED_SECONDS = 10  # the same for each rank, host or GPU: these are many
+RECORDED_SECONDS = 10  # the shortest interval of recording rules for each rank, host or GPU: these are many
 
-# The source of the series of a chart: the hub alone, agents as well and what is recorded from both, or the recorded
-# counters of ranks, of which a chart draws the rate.
-Source = Literal["hub", "both", "ranks"]
+Source = Literal[  # of the series of a chart
+    "hub",
+    "both",  # agents as well, or what is recorded from agents and hub
+    "ranks",  # the recorded counters of ranks, of which a chart draws the rate
+]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ class Answer(msgspec.Struct, Generic[Data], frozen=True):
     """A successful answer of the API."""
 
     data: Data
-    status: str = ""
 
 
 class InstantSeries(msgspec.Struct, frozen=True):
@@ -27,7 +26,6 @@ class Vector(msgspec.Struct, frozen=True):
     """The answer to an instant query."""
 
     result: Sequence[InstantSeries]
-    result_type: str = msgspec.field(default="vector", name="resultType")
 
 
 class RangeSeries(msgspec.Struct, frozen=True):
@@ -41,7 +39,6 @@ class Matrix(msgspec.Struct, frozen=True):
     """The answer to a range query."""
 
     result: Sequence[RangeSeries]
-    result_type: str = msgspec.field(default="matrix", name="resultType")
 
 
 class Flags(msgspec.Struct, frozen=True):

@@ -99,7 +99,7 @@ class Prometheus:
 
 
 # Current values and failures are cached for one refresh, so that twenty viewers do not all wait. Answers about a fixed
-# time are cached for CACHE_SECONDS, by a function of their own (`_answer_…`): it raises, and a failure is not cached.
+# time are cached for CACHE_SECONDS by the functions `_answer_…`. These raise on a failure, so it is not cached as long.
 
 
 @st.cache_resource(ttl=REFRESH_SECONDS, max_entries=CACHE_ENTRIES, show_spinner=False)

@@ -40,7 +40,7 @@ class Side:
     step_seconds: float | None = None
     samples_per_second: float | None = None
     efficiency: float | None = None
-    ranks: int | None = None
+    num_ranks: int | None = None
     causes: dict[str, float] = field(default_factory=dict)  # seconds of wall-clock for each step
 
 
@@ -57,7 +57,7 @@ def side(prometheus: Prometheus, job_id: str, until: int, seconds: int) -> Side:
         step_seconds=_first_value(query(STEP_SECONDS)),
         samples_per_second=_first_value(query(SAMPLES)),
         efficiency=_first_value(query(EFFICIENCY)),
-        ranks=max((int(size) for size in sizes if size.isdigit()), default=None),
+        num_ranks=max((int(size) for size in sizes if size.isdigit()), default=None),
         causes={sample.labels["cause"]: sample.value for sample in query(CAUSES)},
     )
 

@@ -17,7 +17,7 @@ from bench.asynchronous.report import ASYNCHRONOUS, HEADS, SYNCHRONOUS, Run
 from bench.ranks import run_ranks
 from bench.rows import T_QUANTILES, load_line, parser_of, table_line
 
-_SECONDS = 600  # of a synchronous run, which is aborted if it takes longer
+_MAX_SECONDS = 600  # of a synchronous run; a longer one is aborted
 
 
 def main() -> None:
@@ -38,7 +38,7 @@ def main() -> None:
 
 
 def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
-    """Train synchronously, then asynchronously."""
+    """Train in both ways. Return the synchronous run, then the asynchronous one."""
     config = configuration(seed, steps, HELD_OUT)
     outcome = run(config, workers, speed == "slow")
     samples = sum(worker.samples for worker in outcome.trained)
@@ -46,11 +46,10 @@ def _both(seed: int, steps: int, workers: int, speed: str) -> tuple[Run, Run]:
     averagings = sum(worker.averagings for worker in outcome.trained) / samples if workers > 1 else 0.0
     missed = tuple(map(sum, zip(*(worker.missed for worker in outcome.trained), strict=True)))
     sent = report.asynchronous_bytes(config, ids, averagings)
-    asynchronous = Run(
-        outcome.samples_per_second, outcome.quality.normalized_entropy, outcome.quality.auc, sent, missed
-    )
+    quality = outcome.quality
+    asynchronous = Run(outcome.samples_per_second, quality.normalized_entropy, quality.auc, sent, missed)
     words = (str(seed), str(steps), str(HELD_OUT), speed)
-    result = run_ranks("bench.asynchronous.ranks", *words, seconds=_SECONDS, ranks=workers)[0]
+    result = run_ranks("bench.asynchronous.ranks", *words, seconds=_MAX_SECONDS, ranks=workers)[0]
     return Run(**result, network_bytes=report.synchronous_bytes(config, workers, ids)), asynchronous
 
 

@@ -66,8 +66,8 @@ def source_of(config: RunConfig) -> Synthetic:
     return Synthetic(config.synthetic, config.embedding.rows, config.model.dense_features, config.train.seed)
 
 
-def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
-    """Train on all samples of `config` and evaluate. If `slow`, the last worker takes twice as long for its steps.
+def run(config: RunConfig, workers: int, has_slow_worker: bool) -> Outcome:
+    """Train on all samples of `config` and evaluate. A slow worker, the last one, takes twice as long for its steps.
 
     Raises RuntimeError if a worker ends without a result.
     """
@@ -78,7 +78,7 @@ def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
     readers, pieces = start_readers(context, source_of(config), config, workers)
     processes = []
     for number in range(workers):
-        arguments = (number, workers, slow, config, shared, pieces, ready, results)
+        arguments = (number, workers, has_slow_worker, config, shared, pieces, ready, results)
         processes.append(context.Process(target=work, args=arguments, daemon=True))
         with _as_rank(number, workers):
             processes[-1].start()
@@ -103,7 +103,7 @@ def run(config: RunConfig, workers: int, slow: bool) -> Outcome:
 
 @contextmanager
 def _as_rank(number: int, workers: int) -> Iterator[None]:
-    """Set the variables of a rank, which a process that is started inherits."""
+    """Set the variables of a rank during the block; a process that is started in it inherits them."""
     variables = {"RANK": number, "LOCAL_RANK": number, "WORLD_SIZE": workers, "LOCAL_WORLD_SIZE": workers}
     os.environ |= {name: str(value) for name, value in variables.items()}
     yield

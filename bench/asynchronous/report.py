@@ -66,7 +66,7 @@ def cells(name: str, workers: int, speed: str, runs: Sequence[Run], synchronous:
     sent, _ = mean_and_half_width([run.network_bytes for run in runs])
     ratios = (f"{ratio:.2f}", f"{ratio_half:.2f}")
     differences = (f"{difference * PERCENT:+.3f} %", f"{half * PERCENT:.3f} %")
-    if name == SYNCHRONOUS:  # it would be compared with itself
+    if name == SYNCHRONOUS:  # the synchronous runs are the reference
         ratios, differences = ("", ""), ("", "")
     missed = [sum(counts) for counts in zip(*(run.missed for run in runs), strict=True)]
     return (

@@ -43,7 +43,7 @@ class Trained:
 
 
 def work(
-    number: int, workers: int, slow: bool, config: Config, shared: Shared, pieces: Queue[Piece | None],
+    number: int, workers: int, has_slow_worker: bool, config: Config, shared: Shared, pieces: Queue[Piece | None],
     ready: Any, results: Queue[Trained],
 ) -> None:  # fmt: skip
     """Train until no piece is left. All workers start together, once all are `ready` (a barrier)."""
@@ -55,7 +55,7 @@ def work(
     samples = 0
     ids = 0
     own_pieces = take(pieces)
-    batches = Slowed(own_pieces) if slow and number == workers - 1 else own_pieces
+    batches = Slowed(own_pieces) if has_slow_worker and number == workers - 1 else own_pieces
     with worker.averaging:
         while worker.step(batches):
             samples += worker.last_samples
@@ -150,7 +150,7 @@ class Averaging:
         self._center = center
         self._share = share
         self._wanted = threading.Semaphore(0)
-        self._ended = False
+        self._has_ended = False
         self._thread = threading.Thread(target=self._run, name="averaging", daemon=True)
 
     def count_step(self) -> None:
@@ -163,13 +163,13 @@ class Averaging:
         self._thread.start()
 
     def __exit__(self, *_: object) -> None:
-        self._ended = True
+        self._has_ended = True
         self._wanted.release()
         self._thread.join()
         self._pull()
 
     def _run(self) -> None:
-        while self._wanted.acquire() and not self._ended:
+        while self._wanted.acquire() and not self._has_ended:
             self._pull()
 
     def _pull(self) -> None:

@@ -2,12 +2,14 @@
 
     python -m bench.dashboard [--ranks N] [--store NAME] [--viewers N] [--rounds N]
 
-It uses a real Prometheus with hours of synthetic history, or with `--store victoriametrics` a real VictoriaMetrics, a
-simulated hub, the dashboard as users start it, and a real Chromium. Times end when the whole view is drawn. "first"
-means that the dashboard's cache has no answer for the time range, so the store reads all of it. "again" means that the
-cache has the answer. On a shared machine, trust the ratios within a run more than the milliseconds. At full size it
-takes 3 to 4 minutes to generate the history, and 9 minutes for four rounds. A job with more than 2,048 ranks, such as
-`--ranks 16384`, has the scrape intervals of a cluster, and a history of recorded series only.
+The store is a real Prometheus, or with `--store victoriametrics` a real VictoriaMetrics, with hours of synthetic
+history. The hub is simulated, the dashboard is started as users do, and the browser is a real Chromium. Times end when
+the whole view is drawn. "first" means that the dashboard's cache has no answer for the time range, so the store reads
+all of it. "again" means that the cache has the answer. On a shared machine, trust the ratios within a run more than the
+milliseconds.
+
+At full size it takes 3 to 4 minutes to generate the history, and 9 minutes for four rounds. A job with more than 2,048
+ranks, such as `--ranks 16384`, has the scrape intervals of a cluster, and mostly recorded series.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from bench.dashboard.scene import Scene
 from bench.dashboard.sharing import measure_crowds
 from bench.rows import load_line, parser_of
 
-_HOURS = 6  # of history; a range of the views
+_HOURS = 6  # of history; the views have a time range of this length
 _AHEAD_SECONDS = 7200  # the history continues this long after now, so that there is data while the benchmark runs
 _CROWD_DIVISOR = 4  # with a crowd, only a fourth of the rounds is measured: they are slow if the server is overloaded
 

@@ -63,7 +63,10 @@ class FakeHub:
         self._finding = hub_answers.finding(scene)
         self._job = hub_answers.job(scene, SLOW)
         ranks = tuple(scene.rank(SLOW, rank) for rank in range(scene.num_ranks))
-        self._snapshot = Snapshot(JOB, float(scene.now), 0, scene.num_ranks, ranks, (), (), ())
+        self._snapshot = Snapshot(
+            JOB, float(scene.now), attempt=0, world_size=scene.num_ranks, ranks=ranks, missing=(), unwatched=(),
+            agents=(),
+        )  # fmt: skip
         model = fit(hub_answers.curve(scene).points, tuple(OPS))
         assert isinstance(model, Model), model
         self._model = model
@@ -166,8 +169,13 @@ class FakeHub:
             onset = last.onset - number * _DAY_SECONDS
             detected = last.detected - number * _DAY_SECONDS
             resolved = onset + 600 if number else None
-            names = (f"{number:016x}", JOB, last.detector, last.cause, last.severity, last.ranks, last.hosts)
-            summaries.append(IncidentSummary(*names, onset, detected, last.summary, resolved, 12.5, "/x"))
+            summaries.append(
+                IncidentSummary(
+                    id=f"{number:016x}", job_id=JOB, detector=last.detector, cause=last.cause, severity=last.severity,
+                    ranks=last.ranks, hosts=last.hosts, onset=onset, detected=detected, summary=last.summary,
+                    resolved=resolved, lost_gpu_hours=12.5, path="/x",
+                )
+            )  # fmt: skip
         return IncidentList(summaries)
 
     async def get_report(self, request: web.Request) -> web.Response:

@@ -25,7 +25,7 @@ from zmon.schema.job import RECORDED, ExpectedStep, JobView, Utilization
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
 SELF_SECONDS = 0.14  # self time of a step
-PER_DOUBLING = 0.011  # seconds of exposed time that each doubling of the ranks adds to a step
+SECONDS_PER_DOUBLING = 0.011  # exposed time that each doubling of the ranks adds to a step
 DETECTION_SECONDS = 20.0  # from the onset of a finding to its detection
 _REFERENCE_SECONDS = 0.21  # of a step with the fewest ranks
 _SELF_RATIO = 0.55  # of the expected step
@@ -64,7 +64,10 @@ def _utilization(scene: Scene, step_seconds: float) -> Utilization:
     peak = _PEAK_FLOPS * scene.num_ranks
     rate = 0.08 * peak / step_seconds
     memory = 0.12 / step_seconds
-    return Utilization("declared", rate, peak, rate / peak, 0.93 * rate / peak, memory, memory, memory_bound=True)
+    return Utilization(
+        "declared", flops_per_second=rate, peak_flops=peak, step_ratio=rate / peak, wall_ratio=0.93 * rate / peak,
+        memory_ratio=memory, roofline_ratio=memory, memory_bound=True,
+    )  # fmt: skip
 
 
 def finding(scene: Scene) -> Finding:
@@ -92,7 +95,7 @@ def curve(scene: Scene) -> ScalingCurve:
 
 
 def _point(doublings: int, ranks: int) -> Point:
-    exposed = 0.02 + PER_DOUBLING * doublings
+    exposed = 0.02 + SECONDS_PER_DOUBLING * doublings
     causes = {"forward": SELF_SECONDS, "imbalance": 0.005, **{op: exposed * share for op, share in OPS.items()}}
     sent = {op: 40e6 * share for op, share in OPS.items()}
     return Point(

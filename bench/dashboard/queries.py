@@ -30,7 +30,7 @@ HOST_TILES = {
     "hosts": hosts.NUM_HOSTS,
 }
 _REPEATS = 3
-_STEP_SECONDS = 0.4  # of the job
+_STEP_SECONDS = 0.4  # a step of the job
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def by_view(scene: Scene, range_: str, now: float) -> dict[str, list[Query]]:
     names = instants(hosts=hosts.NAMES)
     activities = [Query("activities", marks.ACTIVITIES.replace("$job", quoted(JOB)), context.span)]
     at_end = instants(time_bar=time_bar.TIME_PER_STEP)
-    if scene.num_ranks <= tiles.MAX_RANKS:  # else the hub answers
+    if scene.num_ranks <= tiles.MAX_RANKS:  # for a larger job, the page asks the hub
         at_end += instants(rank_tiles=glance.RANKS)
     return {
         GLANCE: instants(

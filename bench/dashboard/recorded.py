@@ -146,7 +146,7 @@ def _stand_out(host_series: Iterable[Values]) -> Iterator[Values]:
     for series in host_series:
         by_name.setdefault(series.name.rpartition(":")[0], {})[series.labels["host"]] = series.by_kind
     for name, by_host in by_name.items():
-        sign = -1 if name.endswith("waiting") else 1
+        sign = -1 if name.endswith("waiting") else 1  # the host that waits least stands out
         columns = list(zip(*by_host.values(), strict=True))
         for spread, statistic in _SPREAD.items():
             yield Values(f"{name}:spread", {"job_id": JOB, "spread": spread}, tuple(map(statistic, columns)))
@@ -203,7 +203,7 @@ def _job(scene: Scene) -> Iterator[Values]:
     labels = {"job_id": JOB}
     first_rank = [scene.rank(kind, 0) for kind in KINDS]
     totals = [_totals(state) for state in first_rank]
-    rate = scene.num_ranks / SIMULATED_SECONDS  # of the job per second, for one in the total of the first rank
+    rate = scene.num_ranks / SIMULATED_SECONDS  # a total of the first rank × this: of the job, per second
     for activity in ("train", "eval"):
         active = tuple(float(scene.num_ranks) if state.activity == activity else nan for state in first_rank)
         yield Values("zmon:job_activity:ranks", labels | {"activity": activity}, active)

@@ -63,8 +63,8 @@ def loads(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) 
 def clicks(viewer: Viewer, views: Sequence[View], rounds: int, moments: Moments) -> Times:
     """Measure clicks on each view in one tab, from a view with few queries.
 
-    The browser has loaded the code for charts and tables before: the tab has visited every view once, and each time it
-    loads a page, it draws charts before the first click that is measured.
+    No time includes the load of the code for charts and tables. The tab has visited every view once before, and after
+    each load of a page, it draws charts before the first measured click.
     """
     times: Times = defaultdict(lambda: defaultdict(list))
     with viewer.tab() as page:

@@ -95,7 +95,7 @@ class Scene:
 
     @property
     def current_slow(self) -> Period:
-        """The slow period that has begun twenty minutes ago, or less in a short history, and lasts until the end."""
+        """The slow period that began twenty minutes ago, or less in a short history, and lasts until the end."""
         return Period(self.now - min(1200, 2 * self._part_seconds), float(self.end))
 
     @property
@@ -178,9 +178,9 @@ def _totals(self_ratio: float, steps: int, sent_ratio: float) -> dict[str, float
     totals: dict[str, float] = {"samples": SAMPLES * steps, "lookups": 26 * SAMPLES * steps}
     totals |= {"nic_sent": sent, "nic_received": sent}
     totals |= {f"phase_{phase}": self_ratio * share * SIMULATED_SECONDS for phase, share in PHASES.items()}
-    for (op, share), part in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True):
+    for (op, share), byte_ratio in zip(OPS.items(), (1.0, 0.5, 0.1, 0.1), strict=True):  # relative to all_to_all
         exposed = exposed_ratio * share * SIMULATED_SECONDS
-        num_bytes = round(sent * part)
+        num_bytes = round(sent * byte_ratio)
         totals |= {f"calls_{op}": 2 * steps, f"exposed_{op}": exposed, f"inflight_{op}": 1.3 * exposed}
         totals |= {f"bytes_sent_{op}": num_bytes, f"bytes_received_{op}": num_bytes}
     return totals

@@ -31,7 +31,7 @@ class Session:
     page: str
     query: str
     refreshes: list[float] = field(default_factory=list)  # seconds of each refresh
-    _hash: str = ""  # of the page's script, by the server
+    _hash: str = ""  # of the page's script, as the server sends it
     _received: set[str] = field(default_factory=set)  # hashes of messages in the current run
     _received_before: set[str] = field(default_factory=set)  # in the run before
     _intervals: dict[str, float] = field(default_factory=dict)  # by fragment, seconds between two refreshes

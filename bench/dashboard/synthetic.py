@@ -38,11 +38,9 @@ AT_AN_INSTANT = (  # the series of every agent that pages read at an instant
     "zmon_collective_inflight_seconds", "zmon_activity",
 )  # fmt: skip
 IN_DETAIL = 4  # ranks with complete series, because a view of one rank reads them
-_EVENT_AGE_SECONDS = 0.2  # of the last event, in series of the time of a frequent event
+_EVENT_AGE_SECONDS = 0.2  # in series of the time of the last event, which is never older
 _POOL = np.random.default_rng(0).random(1 << 16)  # of the noise
 _JITTER = 0.8  # maximum noise as a ratio of an interval; below 1, so that a counter never decreases
-
-
 _Key = tuple[str, tuple[tuple[str, str], ...]]  # the name of a series and its labels
 
 

@@ -3,8 +3,8 @@
     python -m bench.gpu_check [--only CHECK…] [--seconds N]
 
 `make gpu-check` starts it in an environment that needs no network. The report is Markdown on stdout, progress goes to
-stderr. The report lists what this machine cannot check, and the reason. All checks end within N seconds; a few seconds
-more may be needed to end processes that still run. Exit codes: 0 nothing failed, 1 a check failed, 2 misuse.
+stderr. The report lists what this machine cannot check, and the reason. All checks end within N seconds, plus a few
+seconds to end processes that still run. Exit codes: 0 nothing failed, 1 a check failed, 2 wrong arguments.
 """
 
 from __future__ import annotations

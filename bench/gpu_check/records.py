@@ -39,7 +39,7 @@ class TorchFacts:
 class TrainedRank:
     """The end of a watched training, as the rank itself knows it."""
 
-    device_events: bool  # the probe measured times on the device
+    has_device_events: bool  # the probe measured times on the device
     # By "backend:group", the last sequence that torch's flight recorder has as completed. None: it did not answer.
     last_sequences: dict[str, int] | None = None
     num_pending: int = 0  # collectives that the flight recorder has as not completed
@@ -53,7 +53,7 @@ class TimedKernels:
     steps: tuple[dict[str, float], ...]
     host_seconds: float  # until the host had submitted all steps
     device_seconds: float  # until the device had done them
-    device_events: bool
+    has_device_events: bool
 
 
 class ProbeMode(StrEnum):
@@ -69,7 +69,7 @@ class MarkCosts:
     """The host time of a change of phase, for each block of changes. The modes take turns, block by block."""
 
     by_mode: dict[ProbeMode, tuple[float, ...]]
-    device_events: bool
+    has_device_events: bool
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class Capture:
     """The capture of a CUDA graph."""
 
     what: str
-    watched: bool
+    is_watched: bool
     error: str  # "": captured and replayed
     largest_difference: float | None  # of a parameter from its value after the same steps without a graph
 

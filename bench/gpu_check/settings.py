@@ -1,8 +1,8 @@
 """The settings of a check: how many ranks it has, on which devices, and with which backend they communicate.
 
-NCCL refuses two ranks on one GPU. So on a machine with one GPU, NCCL runs with one rank, which exercises its kernels,
-its stream and its events, and never waits for a peer. Two ranks that share the GPU communicate with gloo on CUDA
-tensors: they wait for each other, but the collective runs on the host. Only two GPUs have both.
+NCCL refuses two ranks on one GPU. So on a machine with one GPU, NCCL runs with one rank, which uses NCCL's kernels, its
+stream and its events, but never waits for a peer. Two ranks that share the GPU communicate with gloo on CUDA tensors:
+they wait for each other, but the collective runs on the host. With NCCL, only ranks on two GPUs wait for each other.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Setting:
     name: str  # in the report
     backend: str  # "": no process group
     num_ranks: int
-    num_gpus: int  # that the ranks need
+    num_gpus: int  # the number that the ranks need
 
     def missing(self, machine: Machine) -> str | None:
         """Return the reason why this machine cannot have this setting, or None."""

@@ -1,1 +1,1 @@
-"""The time that faults take, with and without acts: `python -m bench.recovery`, and its matrix (see `matrix`)."""
+"""The time that a job loses by faults, with and without acts of zmon: `python -m bench.recovery`, and `matrix`."""

@@ -1,13 +1,17 @@
-"""Measure how much longer a training takes under faults, with and without acts of zmon.
+"""The time that a training takes under faults, with and without acts of zmon, compared with one without faults.
 
     python -m bench.recovery [--arms ARM…] [--every SECONDS]
 
-The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) ranks in turns, at a drawn rank
-and moment. The arm `calm` has no faults and gives the number of steps; all other arms take as many steps. The arms
-`acts…` have --faults faults. Without acts a frozen rank waits for torch's timeout of a collective, so the arms `no-
-acts…` have one fault of each kind, and a recovery counts no more than the cap. In the arms `…-shared-store` all
-launches use the same store of torchrun, so a new rank may read the address of a dead rank. A run of all arms takes
-three times the faults × the seconds between them, and twice the cap.
+The bundled trainer runs under torchrun. The faults freeze (SIGSTOP) and kill (SIGKILL) a rank in turns. The rank and
+the moment are drawn.
+
+    calm              no faults; it gives the number of steps, which all other arms take too
+    acts              --faults faults
+    no-acts           one fault of each kind: without acts, a frozen rank waits for torch's timeout of a collective, and
+                      a recovery counts no more than the cap
+    …-shared-store    the same, but all launches use one store of torchrun, so a new rank may read a dead one's address
+
+A run of all arms takes three times the faults × the seconds between them, and twice the cap.
 """
 
 from __future__ import annotations
@@ -34,9 +38,9 @@ def arms(faults: int) -> tuple[Arm, ...]:
     return (
         Arm(CALM, kinds=(), acts=False),
         Arm("acts", in_turns, acts=True),
-        Arm("acts-shared-store", in_turns, acts=True, own_store=False),
+        Arm("acts-shared-store", in_turns, acts=True, has_own_store=False),
         Arm("no-acts", once, acts=False),
-        Arm("no-acts-shared-store", once, acts=False, own_store=False),
+        Arm("no-acts-shared-store", once, acts=False, has_own_store=False),
     )
 
 

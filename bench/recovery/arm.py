@@ -35,10 +35,10 @@ _POLL_SECONDS = 0.1
 class Arm(msgspec.Struct, frozen=True):
     """One way to run the training under faults."""
 
-    name: str  # also of its folder and, after `recovery-`, the id of its job
+    name: str  # also the name of its folder; the id of its job is `recovery-` and this name
     kinds: tuple[str, ...]  # of its faults, in order
     acts: bool  # zmon acts
-    own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
+    has_own_store: bool = True  # each launch has its own store; False: all launches use that of torchrun
 
 
 class Sizes(msgspec.Struct, frozen=True):
@@ -47,7 +47,7 @@ class Sizes(msgspec.Struct, frozen=True):
     every: float  # seconds between two faults
     faults: int
     ranks: int
-    step_seconds: float  # that a step waits, beside the trainer's own work
+    step_seconds: float  # how long a step waits, in addition to the trainer's own work
     cap: float  # seconds after which a recovery is given up
     seed: int
 
@@ -72,7 +72,7 @@ def _start(arm: Arm, sizes: Sizes, stage: Stage) -> Launched:
         *("--set", f"checkpoint.folder={folder / 'checkpoints'}", "--set", f"checkpoint.every={CHECKPOINT_STEPS}"),
     ]
     environment = jobs.environment(spec, folder, stage.folder / "boxes") | {"ZMON_HOST": HOST}
-    environment |= {STORE: "1"} if arm.own_store else {}
+    environment |= {STORE: "1"} if arm.has_own_store else {}
     return launch(spec, folder, [(command, environment)])
 
 
@@ -96,7 +96,7 @@ class _Run:
         recoveries = []
         # The number of lost steps depends on the position of a fault between two checkpoints: the position is uniform.
         longest = CHECKPOINT_STEPS * self._training.usual_seconds
-        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so that no fault is too early
+        shifts = sorted(self._random.uniform(0.0, longest) for _ in self._arm.kinds)  # so faults are `every` apart
         for number, (kind, shift) in enumerate(zip(self._arm.kinds, shifts, strict=True)):
             self._train_until(max(began + LEARN_SECONDS, began + (number + 0.5) * sizes.every) + shift)
             recoveries.append(self._strike(kind))
@@ -113,7 +113,10 @@ class _Run:
         return ArmRun(self._arm.name, num_steps, seconds, usual, tuple(recoveries), os.getloadavg()[0])
 
     def _strike(self, kind: str) -> Recovery:
-        """Strike a rank, and wait until the job has done more steps than before, or for the cap."""
+        """Strike a rank, and wait until the job has done more steps than before, or for the cap.
+
+        Meanwhile, the deaths of the ranks are dated.
+        """
         sizes = self._sizes
         rank = self._random.randrange(sizes.ranks)
         usual = self._read_events().usual_seconds
@@ -132,7 +135,7 @@ class _Run:
                 living.pop(0).close()
         for watch in living:
             watch.close()
-        if living:  # so the last rank has not died
+        if living:  # not all ranks have died
             last_death = None
         regained = self._training.reached(target)
         lost = None if regained is None else regained - last.end - _AFTER_STEPS * usual

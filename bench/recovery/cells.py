@@ -38,7 +38,7 @@ JOBS: Mapping[str, JobOfCells] = {
 
 
 def held_once(order_name: str) -> Fault:
-    """Return a fault that holds one rank until the fault is lifted; a rank that is started again is not held."""
+    """Return a fault that holds one rank until the fault is lifted. The rank of the next launch is not held."""
     order = ordered(order_name)
 
     def inject(scene: Scene) -> Injection:

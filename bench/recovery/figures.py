@@ -1,4 +1,4 @@
-"""The figures of the arms: the time that N steps take under faults, the seconds lost by a fault, its phases. Pure."""
+"""The figures of the arms: the time of the steps under faults, and the seconds lost by a fault, by phase. Pure."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class ArmRun(msgspec.Struct, frozen=True):
 
     name: str
     num_steps: int | None  # None: it ended after its faults
-    seconds: float | None  # from the begin of the first step to the end of the last one; None: a rank is still frozen
+    seconds: float | None  # from the start of the first step to the end of the last; None: a rank is still frozen
     step_seconds: float  # median
     recoveries: tuple[Recovery, ...]
     load: float  # the load average of the machine at the end

@@ -2,9 +2,12 @@
 
 torchrun starts it as `-m bench.recovery.job FOLDER STEP_SECONDS OPTION…`, with options of the trainer. Each step waits
 about STEP_SECONDS longer than the trainer's own, so that many ranks fit on few cores. A rank appends lines
-`event unix-seconds number` to FOLDER/events-<rank>. The events and their numbers are `began` with the pid, `imported`
-(torch) with torch's number of threads, `ready` (for the first step) with the last step of the checkpoint, and `step`
-with the step that has ended.
+`event unix-seconds number` to FOLDER/events-<rank>. The events and their numbers are:
+
+    began       the pid
+    imported    torch is imported; torch's number of threads
+    ready       for the first step; the last step of the checkpoint
+    step        a step has ended; its number
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 A cell is a drill under torchrun with restarts, as `zmon drill` plays it, with 2 or 4 ranks and one of two step lengths.
 All cells use one running stack. The name of a cell is FAULT/JOB/RANKS/STEP, and a pattern may have asterisks. Without
-acts, only the jobs whose faults torchrun mends recover. The whole matrix takes 1 to 2 minutes for each of 128 cells and
-repeats; --resume goes on with the newest session.
+acts, a job recovers only from the faults after which torchrun itself starts it again. Each repeat of each of the 128
+cells takes 1 to 2 minutes; --resume goes on with the newest session.
 """
 
 from __future__ import annotations
@@ -131,7 +131,10 @@ def _line(cell: Cell | str, rows: Sequence[DrillRow], needs_act: bool) -> str:
 
 
 def _critical(row: DrillRow) -> float | None:
-    """Return the seconds from the onset to the critical finding; what a state proves is critical at once, or never."""
+    """Return the seconds from the onset to the critical finding; None if there was none.
+
+    A finding that a process state proves is critical from the start, or never.
+    """
     if row.critical_target_seconds is not None:
         return row.critical_seconds
     return row.finding_seconds if row.severity == "critical" else None

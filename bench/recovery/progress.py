@@ -1,4 +1,4 @@
-"""The launches and steps of a job of `bench.recovery.job`, from the events of its ranks. Times are unix seconds."""
+"""The launches and steps of a job, from the events that `bench.recovery.job` writes. Times are unix seconds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from statistics import median
 from typing import NamedTuple
 
-_RECENT_STEPS = 200  # over which the usual duration of a step is computed
+_RECENT_STEPS = 200  # the usual duration of a step is their median
 
 
 class FinishedStep(NamedTuple):

@@ -2,6 +2,6 @@
 
     python -m bench.rivals --dlrm PATH
 
-`job` is a rank, `start` the weights and batches that are the same for all, `dlrm` and `torchrec` run the rivals' own
-code: their models, exchanges, optimizers and pipelines.
+`job` is a rank, `start` has the initial weights, which are the same for all, and `dlrm` and `torchrec` run the rivals'
+own code: their models, exchanges, optimizers and pipelines.
 """

@@ -34,7 +34,7 @@ def steps(path: Path, shape: Shape, source: RepeatingSource, world: World, optim
     """Return a function that trains one step. It returns the mean loss of this rank's samples."""
     script = _import_dlrm(path, world)
     config = shape.config()
-    pairs = (shape.tables + 1) * shape.tables // 2  # for dot products: of the vectors of all tables and the dense one
+    pairs = (shape.tables + 1) * shape.tables // 2  # of vectors whose dot products are computed: all tables and dense
     top = (shape.dim + pairs, *shape.top, 1)
     model = script.DLRM_Net(
         shape.dim, np.array([shape.rows] * shape.tables), np.array((DENSE_FEATURES, *shape.bottom, shape.dim)),

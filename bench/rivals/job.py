@@ -1,7 +1,7 @@
 """A rank that trains one model with all trainers in turns, and measures each step.
 
 torchrun starts it as `-m bench.rivals.job FOLDER SHAPE ROUNDS DLRM`. SHAPE is a bench.dlrm.Shape as JSON, DLRM a
-checkout of facebookresearch/dlrm or empty. It first trains CHECKED steps with each and compares their losses.
+checkout of facebookresearch/dlrm or empty. It first trains CHECKED steps with each trainer and records their losses.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CHECKED = 10  # steps
 
 
 def main(folder: str, shape_json: str, rounds: str, dlrm_path: str) -> None:
-    """Compare losses, measure in turns, and write the results to FOLDER/<rank>.json."""
+    """Record losses, measure in turns, and write the results to FOLDER/<rank>.json."""
     shape, world, source = join_ranks(shape_json)
     steps: dict[str, Callable[[], float]] = {
         OURS: _ours(shape, source, world, "rowwise_adagrad", "adagrad"),

@@ -88,10 +88,10 @@ def steps(shape: Shape, source: RepeatingSource, world: World) -> Callable[[], f
 
 def _reorder_pairs(over: torch.nn.Module, shape: Shape) -> None:
     """Reorder the inputs of the top MLP: TorchRec has the pairs of the upper triangle, we those of the lower one."""
-    number = shape.tables + 1
-    below, left = torch.tril_indices(number, number, offset=-1)
-    place = {(int(b), int(a)): n for n, (a, b) in enumerate(zip(below, left, strict=True))}
-    upper = torch.triu_indices(number, number, offset=1).T.tolist()
+    num_vectors = shape.tables + 1
+    rows, columns = torch.tril_indices(num_vectors, num_vectors, offset=-1)
+    place = {(int(column), int(row)): n for n, (row, column) in enumerate(zip(rows, columns, strict=True))}
+    upper = torch.triu_indices(num_vectors, num_vectors, offset=1).T.tolist()
     order = torch.tensor([*range(shape.dim), *(shape.dim + place[a, b] for a, b in upper)])
     first = next(layer for layer in over.modules() if isinstance(layer, torch.nn.Linear))
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""Dashboards for Grafana: one for each page, with the same questions, units and PromQL.
+"""Dashboards for Grafana: one for each page with panels, with the same questions, units and PromQL.
 
 This package returns Grafana's JSON as dicts; `make generate` writes it beside this file, and for the Helm chart into
 helm/zmon/files. The output depends only on the code and on the scrape intervals. The names of options are from

@@ -12,7 +12,7 @@ from zmon.schema.scraping import duration_text
 
 SCHEMA_VERSION = 39  # of Grafana 10.4; later versions migrate it when they load it
 CHART_HEIGHT = 8  # in Grafana's rows of 30 pixels
-HEAT_MAP_HEIGHT = 14  # in the same rows
+HEAT_MAP_HEIGHT = 14  # in Grafana's rows, too
 HALF = 12  # half of Grafana's 24 columns
 
 
@@ -25,7 +25,7 @@ def rendered(intervals: Intervals) -> dict[str, str]:
 
 
 def dashboards(intervals: Intervals) -> dict[str, dict[str, object]]:
-    """Return the dashboard of every page, by the name of the page."""
+    """Return the dashboard of every page with panels, by the name of the page."""
     return {view: _dashboard(view, panels, intervals) for view, panels in VIEWS.items()}
 
 

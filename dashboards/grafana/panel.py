@@ -83,8 +83,8 @@ class _GrafanaSelection(Selection):
         }
 
 
-_ALL_SERIES = _GrafanaSelection()  # a panel shows each rank or host
-_SUMMARY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # they are too many: it shows a summary
+_ALL_SERIES = _GrafanaSelection()  # so few ranks and hosts that a panel shows each of them
+_SUMMARY = _GrafanaSelection(num_ranks=MAX_ROWS + 1, num_hosts=MAX_SERIES + 1)  # so many that it shows a summary
 
 
 def build(panel: Panel, intervals: Intervals) -> dict[str, object]:
@@ -171,7 +171,7 @@ def _min_step(promql: str, intervals: Intervals) -> str:
     """Return the interval at which the slowest series of the query gets samples.
 
     Grafana's $__rate_interval is at least four times this. Without it, Grafana takes the scrape interval of the data
-    source, which is 15 s unless somebody sets it, and which fits neither two daemons nor recording rules.
+    source, by default 15 s. One interval fits neither two daemons nor recording rules.
     """
     recorded = recording_seconds(intervals)
     names = series_names(promql)

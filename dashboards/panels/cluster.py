@@ -1,6 +1,6 @@
 """Panels of the page Cluster: what the time of all GPUs is spent on, and how busy the hosts are.
 
-They are drawn as HTML, because people open this page first, and the chart library is most of what a new browser loads.
+They are drawn as HTML: people open this page first, and the chart library is most of what a new browser loads.
 """
 
 from dashboards.panels.panel import Panel

@@ -85,9 +85,10 @@ def is_of_hub(name: str) -> bool:
 class Panel:
     """One chart.
 
-    If there are more ranks or hosts than the chart can show, it shows a summary: most charts of lines show the largest,
-    the median and the smallest value (label `spread`), and a heat map has a row for each host instead of each rank. If
-    the hosts are more than the rows, the page first asks which hosts stand out, and the heat map has the rows of these
+    If there are more ranks or hosts than the chart can show, it shows a summary. Most charts of lines show the largest,
+    the median and the smallest value (label `spread`). A heat map has a row for each host instead of each rank.
+
+    If there are more hosts than rows, the page first asks which hosts stand out. The heat map then has rows of these
     hosts, and rows with the largest, the median and the smallest value of all hosts.
     """
 

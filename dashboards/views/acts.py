@@ -1,4 +1,4 @@
-"""The last act of zmon on the job, below the banner, so that nobody takes a rank that zmon killed for a crash."""
+"""The last act of zmon on the job, below the banner: otherwise a rank that zmon killed would look like a crash."""
 
 import streamlit as st
 
@@ -10,7 +10,7 @@ from dashboards.views import clock
 from dashboards.views.context import ViewContext
 from zmon.schema.act import OBSERVED
 
-MAX_INTENTS = 50  # that are searched for the last act; most intents are only observed
+MAX_INTENTS = 50  # the last act is searched among these; most intents are only observed
 
 
 def show(context: ViewContext) -> None:

@@ -52,8 +52,8 @@ def look(head: Headline) -> Look:
 def headline(glance: Glance) -> Headline:
     """Return the headline of the job, or that the page is blind or has no job.
 
-    A page that is blind still shows a stall and critical headlines, except the end of a job that a blind hub knows: the
-    job may have started again since then.
+    A page that is blind still shows a stall and critical headlines. The exception is the end of a job while the hub is
+    blind: the job may have started again since then.
     """
     head = glance.job.headline if glance.job else UNKNOWN_STATE
     main = main_finding(glance)
@@ -174,9 +174,10 @@ def _blind_html(glance: Glance) -> str:
 
 
 def _sections(glance: Glance, head: Headline, *parts: str) -> None:
-    """Draw the time of the state, by which a reader notices a page without connection, and each part as an element.
+    """Draw the time of the state, then each part as an element of its own.
 
-    An element that changes loses the text that a reader has selected, so one element for all parts would not do.
+    By the time, a reader notices a page that has lost its connection. An element that changes loses the text that a
+    reader has selected, so the parts are not one element.
     """
     main = main_finding(glance)
     cost = f", {finding_view.age_and_cost(main, glance.as_of)}" if main else ""

@@ -74,7 +74,7 @@ def _choose_other(context: ViewContext) -> None:
 
 def _table(current: Side, other: Side) -> None:
     rows = [
-        ("ranks", number(other.ranks), number(current.ranks), ""),
+        ("ranks", number(other.num_ranks), number(current.num_ranks), ""),
         ("efficiency", efficiency(other.efficiency), efficiency(current.efficiency), ""),
         _row("samples/s", number, other.samples_per_second, current.samples_per_second),
         _row("step", duration, other.step_seconds, current.step_seconds),

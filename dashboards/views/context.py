@@ -84,7 +84,7 @@ class ViewContext:
 
     @property
     def _job_start(self) -> float | None:
-        """The start of the job; on a page of all jobs, of the first job. None: unknown, or after the URL's time."""
+        """The start of the job; on a page of all jobs, of the first job. None if unknown, or after the URL's time."""
         jobs = [self.now.job] if self.shows_one_job else [*self.now.jobs]
         starts = [self._start_of(job) for job in jobs]
         known = [start for start in starts if start is not None]
@@ -92,7 +92,7 @@ class ViewContext:
         return first if first is not None and first <= (self.address.at or self.now.time) else None
 
     def _start_of(self, job: JobView | None) -> float | None:
-        """Return the start of a job: now minus the sum of its time account. None if the job and its account ended."""
+        """Return the start of a job: now minus the sum of its time account. None if it has ended or has no account."""
         if job is None or job.state in ("done", "exited") or self.now.hub_is_blind:
             return None
         job_seconds = sum(job.time.values())

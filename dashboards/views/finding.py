@@ -56,7 +56,7 @@ def when(finding: Finding | IncidentSummary) -> str:
 def was_open(finding: Finding, moment: float | None) -> bool:
     """Return True if the finding was open at that time.
 
-    The time in a URL is a whole second. The onset is rounded down, so that a link to the onset counts as open.
+    The time in a URL is a whole second. The onset is rounded down, so that the finding is open at a link to its onset.
     """
     return moment is not None and int(finding.onset) <= moment <= (finding.resolved or moment)
 

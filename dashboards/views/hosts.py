@@ -37,7 +37,7 @@ or label_replace(max({HOST_BUSY}), "what", "largest", "", "")
 NAMES = "group by (host) (zmon:job_host:ranks{job_id=$job})"
 WHOLE_JOB = "all hosts of the job"  # the choice of no host
 MAX_HOSTS = 128  # more are too many to look at, so only the least busy are drawn
-RECENT_SECONDS = 300  # of more hosts, those of the job in this time are drawn: a longer range takes a while to read
+RECENT_SECONDS = 300  # of a job with more hosts, only this time is searched for them: a longer range takes a while
 
 
 class Square(NamedTuple):

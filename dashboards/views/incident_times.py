@@ -1,7 +1,7 @@
 """Incidents over time: a row for each host, and a bar for each incident in the colour of its cause. A click opens it.
 
-The axis ends now and is the shortest of some round ranges that has the oldest incident. The page is plain HTML, because
-the code for charts takes long to load.
+The axis ends now. Its length is the shortest of RANGES that reaches the oldest incident. The chart is plain HTML,
+because the code for other charts takes long to load.
 """
 
 from collections import Counter

@@ -24,7 +24,7 @@ from dashboards.views import clock, plain_chart
 from dashboards.views.context import ViewContext
 from zmon.format import UNKNOWN
 
-MAX_CULPRIT_HOSTS = 16  # of one finding that are rows of a heat map of too many hosts
+MAX_CULPRIT_HOSTS = 16  # of one finding; they get rows in a heat map that cannot show all hosts
 STALE_POINTS = 3  # with this many missing points at its end, a chart shows since when values are unknown
 
 

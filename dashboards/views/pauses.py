@@ -1,4 +1,4 @@
-"""A table of the pauses of a job that ended by themselves, by their place in the job's code."""
+"""A table of a job's pauses that ended by themselves, by their place in its code."""
 
 import streamlit as st
 

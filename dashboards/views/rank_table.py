@@ -37,7 +37,7 @@ COLUMNS = {  # by field of the hub's answer: the head of the column
 }
 SECONDS = [head for field, head in COLUMNS.items() if field.endswith("_seconds")]
 PAGE_ROWS = 50  # of a large job
-SHORT_ROWS = 8  # a table of at most so many rows is as high as its content
+SHORT_ROWS = 8  # a table of at most this many rows is as high as its content
 TABLE_PIXELS = 330  # the height of a longer table, which scrolls
 CULPRIT_PIXELS = 90
 

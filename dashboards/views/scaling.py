@@ -47,7 +47,7 @@ def show(context: ViewContext) -> None:
 
 
 def _what_ifs(descriptions: Mapping[str, str], address: Address) -> tuple[str, ...]:
-    """Draw a slider for each factor, set from the URL. Return the factors that differ from 1."""
+    """Draw a slider for each factor, set from the URL. Return the factors that differ from 1, such as `net=2`."""
     factors = {
         name: factor
         for name, factor in address.what_if

@@ -23,7 +23,7 @@ def html(summary: RankSummary, *, blind: bool) -> str:
     """Return HTML with the bar, the most urgent state first. Training is green only if the page is not blind."""
     numbers = Counter(summary.by_state)
     numbers.update(unwatched=summary.num_missing)
-    numbers = +numbers  # without the states of no rank
+    numbers = +numbers  # leaves out states without ranks
     order = sorted(numbers, key=lambda state: list(STATES).index(state) if state in STATES else len(STATES))
     colours = {state: STATES.get(state) or (GREY if blind else ACTIVITIES.get(state, GREEN)) for state in order}
     total = sum(numbers.values())

@@ -70,13 +70,13 @@ def test_line_compares_runs_of_the_same_seed():
 @pytest.mark.e2e
 @pytest.mark.slow  # the other test starts the same processes
 def test_one_worker_trains_like_one_rank():
-    outcome = run(CONFIG, workers=1, slow=False)
+    outcome = run(CONFIG, workers=1, has_slow_worker=False)
     (rank,) = run_ranks("bench.asynchronous.ranks", "1", "6", "2", "even", seconds=60, ranks=1)
     assert outcome.quality.normalized_entropy == pytest.approx(rank["entropy"], rel=1e-5)
 
 
 @pytest.mark.e2e
 def test_workers_train_on_every_sample_once():
-    outcome = run(CONFIG, workers=2, slow=True)
+    outcome = run(CONFIG, workers=2, has_slow_worker=True)
     assert sum(worker.samples for worker in outcome.trained) == 6 * 2048
     assert outcome.quality.samples == 2 * 2048

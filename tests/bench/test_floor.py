@@ -10,11 +10,14 @@ def test_work_of_a_rank_equals_sums_by_hand() -> None:
     work = work_of(SHAPE, num_ranks=2, distinct_rows=20)  # 4 samples, 8 bags, 16 ids, 10 distinct rows
     weights = [13 * 5, 5 * 4, 7 * 6, 6 * 1]
     assert work.operations == 4 * 2 * (3 * sum(weights) - weights[0])
-    assert work.lookup == (16 + 8) * 16
-    assert work.update == 16 * 16 + 2 * 10 * (16 + 4)
-    assert work.exchange == 2 * (2 * 8 * 16 + (16 + 8) * 4)
-    assert work.reduction == 2 * 4 * (sum(weights) + 5 + 4 + 6 + 1)
-    assert work.traffic == work.lookup + work.update + work.exchange + work.reduction + work.dense_update
+    assert work.lookup_bytes == (16 + 8) * 16
+    assert work.update_bytes == 16 * 16 + 2 * 10 * (16 + 4)
+    assert work.exchange_bytes == 2 * (2 * 8 * 16 + (16 + 8) * 4)
+    assert work.reduction_bytes == 2 * 4 * (sum(weights) + 5 + 4 + 6 + 1)
+    assert (
+        work.traffic_bytes
+        == work.lookup_bytes + work.update_bytes + work.exchange_bytes + work.reduction_bytes + work.dense_update_bytes
+    )
 
 
 def test_batch_of_a_rank_is_slice_of_global_batch() -> None:

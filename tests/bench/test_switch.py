@@ -1,4 +1,4 @@
-"""Tests of the switch of the benchmark of overhead: a job in the mode `absent` really is without zmon."""
+"""Test of the switch of the overhead benchmark: in the mode `absent`, a job has nothing of zmon."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Tests of the benchmark of overhead: what it computes from blocks of steps."""
+"""Test of the overhead benchmark: the cost that it computes from blocks of steps."""
 
 import pytest
 
@@ -8,7 +8,7 @@ MICROSECOND = 1e-6
 
 
 def results(extra, rounds=40):
-    """Return what a rank writes whose steps take 1,000 µs, and in each mode this many µs more."""
+    """Return what a rank writes. A mode adds its µs in `extra` to processor time, and twice as much to wall-clock."""
     order = [*MODES, *reversed(MODES)] * (rounds // 2)
     blocks = [
         {"mode": mode, "wall": (1000 + 2 * extra.get(mode, 0)) * MICROSECOND,

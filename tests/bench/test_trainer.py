@@ -10,7 +10,7 @@ pytestmark = pytest.mark.e2e
 SHAPE = Shape(pooling=2, tables=3, rows=50, dim=4, global_batch=8, bottom=(5,), top=(6,))
 
 
-@pytest.mark.slow  # the other test runs the same jobs
+@pytest.mark.slow  # it starts ranks that train with every variant
 def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     about, _, *lines = trainer.speed(SHAPE, 1)
     assert about.startswith("pooling 2; the planner's choice for `ours`: ")
@@ -18,7 +18,7 @@ def test_speed_has_a_line_for_the_floor_and_every_variant() -> None:
     assert all("floor" in line for line in lines[:3])
 
 
-@pytest.mark.slow  # it starts ranks, as the other table does
+@pytest.mark.slow  # it starts ranks, as the other test does
 def test_memory_has_peak_and_prediction_of_each_rank() -> None:
     rows = list(trainer.memory(SHAPE, 3))
     assert len(rows) == 2 * 3

@@ -44,5 +44,5 @@ def complaints_about_answers(
     test = {"interval": interval, "input_series": inputs, "promql_expr_test": queries}
     file = folder / "test.yaml"
     complete = {"evaluation_interval": interval, "tests": [test], **document}
-    file.write_text(json.dumps(complete))  # which is written much faster than other YAML
+    file.write_text(json.dumps(complete))  # JSON is YAML, and is written much faster
     return promtool("test", "rules", file)

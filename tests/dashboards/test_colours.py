@@ -14,9 +14,9 @@ from zmon.schema.curve import IMBALANCE
 
 OUTSIDE_STEPS = ("stall", "restart", "unknown")  # as zmon/job/time_account.py calls them
 LIGHT, DARK = "#FFFFFF", "#0E1117"  # the backgrounds of Streamlit's themes
-MIN_CONTRAST = {LIGHT: 2.0, DARK: 3.0}  # that of a text is 4.5; no word depends on its colour alone
-OF_CAUSES = [cause for detector in detectors.ALL for cause in detector.causes]
-OF_CAUSES += [cause.cause for cause in unread._CAUSES.values()]
+MIN_CONTRAST = {LIGHT: 2.0, DARK: 3.0}  # text would need 4.5; no meaning depends on a colour alone
+ALL_CAUSES = [cause for detector in detectors.ALL for cause in detector.causes]
+ALL_CAUSES += [cause.cause for cause in unread._CAUSES.values()]
 CHARTS = {  # the colours that one chart can have
     "time categories": {name: colour for name, colour in CATEGORIES.items() if name != "own"},
     "parts of a predicted step": {
@@ -49,7 +49,7 @@ def test_time_category_and_wait_for_it_have_the_same_colour(word):
 def test_tables_have_exactly_the_words_of_zmon():
     assert set(CATEGORIES) == {*names.PHASES, *names.OPS, *names.BETWEEN_STEPS, IMBALANCE, "own", *OUTSIDE_STEPS}
     assert set(ACTIVITIES) == set(names.ACTIVITIES)
-    assert set(CAUSES) == set(OF_CAUSES)
+    assert set(CAUSES) == set(ALL_CAUSES)
 
 
 def test_word_of_two_tables_has_one_colour():
@@ -70,9 +70,9 @@ def test_colours_are_readable_on_both_themes(background):
 
 def test_no_cause_is_green():
     """Green is for what is well, as in other tools."""
-    parts = {cause: [part / 255 for part in bytes.fromhex(colour[1:])] for cause, colour in CAUSES.items()}
-    hues = {cause: rgb_to_hls(*rgb) for cause, rgb in parts.items()}
-    assert not [cause for cause, (hue, _, saturation) in hues.items() if 90 < 360 * hue < 165 and saturation > 0.2]
+    rgb = {cause: [part / 255 for part in bytes.fromhex(colour[1:])] for cause, colour in CAUSES.items()}
+    hls = {cause: rgb_to_hls(*parts) for cause, parts in rgb.items()}
+    assert not [cause for cause, (hue, _, saturation) in hls.items() if 90 < 360 * hue < 165 and saturation > 0.2]
 
 
 def test_names_are_in_the_order_of_time_categories_and_others_follow_as_they_are():

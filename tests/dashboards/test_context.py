@@ -57,7 +57,8 @@ def test_charts_of_young_job_begin_with_job():
     assert context.span.end - context.span.start == 900
 
 
-def test_charts_of_time_before_job_begin_with_span():  # of an earlier job of its name, for example
+def test_charts_of_time_before_job_begin_with_span():
+    """A link may be about an earlier job of the same name."""
     moment = 1_800_000_000 - 86_400
     context = _context(job=changed(JOB, time={"forward": 400.0}), address={"range": "6h", "at": str(moment)})
     assert context.begin(context.span) == context.span.start == context.span.end - 21_600

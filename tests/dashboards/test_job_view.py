@@ -21,7 +21,6 @@ def test_healthy_job_shows_headline_and_numbers(open_page, world):
     app = open_page()
     page = page_text(app)
     assert "HEALTHY" in page
-    # A finding counts the step in which a rank hangs, which is one more.
     assert page.count("<span>step 7,318 ended 200 ms ago</span>") == 2
     assert [name for name in ("zmon-pauses", "zmon-ends", "zmon-then", "<dt>Time left</dt>") if name in page] == []
     assert [banner_value(app, label) for label in ("Step", "Step time", "Samples/s", "Loss", "Ranks watched")] == [

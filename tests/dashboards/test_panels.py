@@ -17,12 +17,12 @@ from dashboards.views import hosts, time_bar
 from tests.dashboards.promtool import complaints_about_answers, complaints_about_queries
 from tests.dashboards.sampling import DAEMONS, RECORDED
 
-OF_HOSTS = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUM_HOSTS, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
+HOST_QUERIES = (hosts.GPUS, hosts.PROCESSORS, hosts.RANKS, hosts.NUM_HOSTS, hosts.LEAST_BUSY, hosts.ALL_HOSTS)
 FLEETS = (hosts.Fleet(), hosts.Fleet(join=f" and on (host) {Selection('ads').hosts}").limited_to(("n.1", 'n"2')))
-FIXED = (
+PAGE_QUERIES = (
     glance.RANKS, glance.JOBS, glance.AGENTS, glance.heartbeat(CLUSTER), glance.INTERVALS, glance.FIRING,
     *gpu_time.QUERIES, marks.ACTIVITIES, hosts.NAMES, time_bar.TIME_PER_STEP, *side.QUERIES,
-    *(fleet.query(promql) for fleet in FLEETS for promql in OF_HOSTS),
+    *(fleet.query(promql) for fleet in FLEETS for promql in HOST_QUERIES),
 )  # fmt: skip
 STRING = r'"(?:[^"\\]|\\.)*"'
 SELECTIONS = (
@@ -46,7 +46,10 @@ def all_queries() -> list[str]:
     panel_queries += [
         panel.fill(SELECTIONS[0].variables(), panel.outlier_promql) for panel in ALL if panel.outlier_promql
     ]
-    return [*panel_queries, *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in FIXED)]
+    return [
+        *panel_queries,
+        *(promql.replace("$job", quoted('a"b')).replace("$range", "900s") for promql in PAGE_QUERIES),
+    ]
 
 
 def test_promtool_parses_every_query(tmp_path):

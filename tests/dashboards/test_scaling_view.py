@@ -20,7 +20,7 @@ def test_slider_requests_prediction_with_its_factor_and_follows_the_url(open_pag
     app = open_page("scaling", job_id="ads")
     app.select_slider[0].set_value(2).run()
     assert ("/api/v1/jobs/ads/scaling", {"what_if": "net=2"}) in world.hub_requests
-    assert app.query_params["what_if"] in ("net=2", ["net=2"])  # by version of Streamlit
+    assert app.query_params["what_if"] in ("net=2", ["net=2"])  # versions of Streamlit differ
     world.hub_requests.clear()
     app_with_what_if = open_page("scaling", job_id="ads", what_if="net=4")
     assert app_with_what_if.select_slider[0].value == 4

@@ -1,4 +1,4 @@
-"""Test that the dashboard has no `Any`, so mypy refuses an answer that is read by a string key and not by its type."""
+"""Test that the dashboard has no `Any`. So mypy refuses code that reads an answer by a string key."""
 
 import ast
 from pathlib import Path

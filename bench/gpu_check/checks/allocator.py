@@ -11,7 +11,7 @@ from bench.gpu_check.settings import Setting
 from bench.rows import MIB_PER_BYTE
 from zmon.schema.measures import UNKNOWN
 
-CONTEXT_BYTES = 2 << 30  # a process has at most so much besides the allocator: its CUDA context and libraries
+CONTEXT_BYTES = 2 << 30  # the limit for memory of a process outside the allocator: its CUDA context and libraries
 _LIMIT_SECONDS = 60.0
 
 
@@ -22,7 +22,7 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 
 def compare(memory: Sequence[int], figures: AllocatorFigures) -> Iterator[Result]:
-    """Yield a result for each kind: they are the same bytes, because nothing was allocated meanwhile."""
+    """Yield a result for each kind of memory. Both figures must be equal, because nothing was allocated meanwhile."""
     allocated, reserved, _ = memory
     if allocated == UNKNOWN:
         yield Result("memory in the box", FAILED, note="the box has none")

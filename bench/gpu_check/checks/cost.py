@@ -34,8 +34,8 @@ class MeasuredStep:
 
     name: str
     seconds: float  # for all steps of this kind
-    step_seconds: float  # that a kernel keeps the device busy
-    is_limited: bool = False  # True: STEP_PERCENT holds
+    step_seconds: float  # how long a kernel keeps the device busy in each step
+    is_limited: bool = False  # True: STEP_PERCENT is its limit
 
 
 _STEPS = (
@@ -60,7 +60,7 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 def compare_marks(costs: MarkCosts) -> Iterator[Result]:
     """Yield the seconds that a change of phase adds, with the host's clock and with events."""
-    if not costs.device_events:
+    if not costs.has_device_events:
         yield Result("cost of a mark", FAILED, note="there are no events")
         return
     absent = np.array(costs.by_mode[ProbeMode.ABSENT])

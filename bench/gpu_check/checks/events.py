@@ -27,9 +27,11 @@ def run(kit: Kit, setting: Setting) -> Iterator[Result]:
 
 def compare(kernels: TimedKernels, steps: Steps) -> Iterator[Result]:
     """Yield a result for each phase; the first step is left out, because the device was idle before it."""
-    if not kernels.device_events or steps.num_rows != len(kernels.steps):
+    if not kernels.has_device_events or steps.num_rows != len(kernels.steps):
         note = f"{steps.num_rows} of {len(kernels.steps)} steps have a record"
-        yield Result("phases by device events", FAILED, note=note if kernels.device_events else "there are no events")
+        yield Result(
+            "phases by device events", FAILED, note=note if kernels.has_device_events else "there are no events"
+        )
         return
     for phase in kernels.steps[0]:
         timed_seconds = [step[phase] for step in kernels.steps[1:]]

@@ -14,16 +14,16 @@ _LIMIT_SECONDS = 60.0  # of the job
 
 
 def run(kit: Kit, setting: Setting) -> Iterator[Result]:
-    """Run the job and compare the parameters with those of a training without a graph."""
+    """Run the job, which compares the parameters with those of a training without a graph."""
     job = kit.run(setting, "graphs", seconds=_LIMIT_SECONDS)
     yield from compare(job.records(Captures)[0])
 
 
 def compare(captures: Captures) -> Iterator[Result]:
     """Yield a result for each watched capture; it is NOT_CHECKED if the same capture fails without zmon."""
-    without_zmon = {capture.what: capture for capture in captures.captures if not capture.watched}
+    without_zmon = {capture.what: capture for capture in captures.captures if not capture.is_watched}
     for capture in captures.captures:
-        if capture.watched:
+        if capture.is_watched:
             yield _compare(capture, without_zmon[capture.what])
 
 

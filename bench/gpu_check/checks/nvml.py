@@ -25,13 +25,13 @@ from zmon.errors import SourceUnavailable
 from zmon.scaling.peaks import peaks_of
 from zmon.schema.host import GpuSample, increase
 
-ROUNDS = 5  # of readings, nvidia-smi just before and just after zmon
+ROUNDS = 5  # of readings: nvidia-smi, then zmon, then nvidia-smi again
 _WARM_SECONDS = 2.0  # utilization and power are means over up to a second
 _COPY_SECONDS = 3.0
 _START_SECONDS = 60.0  # a limit, until the load has done its first round
 _POLL_SECONDS = 0.1
-# Limits of the bytes on the bus ÷ the bytes copied: less if a reading is in the middle of a copy, more by the headers
-# of packets.
+# Limits of the bytes on the bus ÷ the bytes copied. A reading in the middle of a copy makes the ratio lower, and the
+# headers of packets make it higher.
 LEAST_COPIED_RATIO, MOST_COPIED_RATIO = 0.9, 1.5
 TENSOR_TOLERANCE = 0.05  # between the tensor cores' busy time and the operations of the load, both of the peak
 

@@ -1,7 +1,7 @@
 """Checks the boxes of watched trainings: the bundled trainer, DDP and FSDP2, each as a user would start it.
 
-The number of steps is known, parts of a step must sum to it, the sum of all steps is compared with the host's clock,
-and the number of collectives with torch's flight recorder, which the rank's worker server returns.
+A box must have every step, and the parts of a step must sum to its duration. The sum of all steps is compared with the
+host's clock, and the number of collectives with torch's flight recorder, as the rank's worker server returns it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ STEPS = 100  # of DDP and FSDP2
 SUM_NS = 1000  # limit of a difference: times of the device are rounded to nanoseconds, part by part
 # Limit of a difference: the host notes the end of a step when it has submitted it, and the device may end it later.
 WALL_RATIO = 0.15
-_WARM_UP_STEPS = 10  # not in the comparison with the host's clock
+_WARM_UP_STEPS = 10  # the comparison with the host's clock leaves them out
 _LIMIT_SECONDS = 120.0
 
 
@@ -58,7 +58,7 @@ def compare(
     backends = {box.identity.backend for box in boxes}
     yield Result("backend", outcome_of(backends == {setting.backend}), _join(backends), "", setting.backend)
     if setting.num_gpus:
-        has_events = all(rank.device_events for rank in ranks)
+        has_events = all(rank.has_device_events for rank in ranks)
         yield Result(
             "times from device events", outcome_of(has_events), "yes" if has_events else "no", compared_with="yes"
         )

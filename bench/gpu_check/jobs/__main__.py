@@ -7,7 +7,7 @@ import sys
 
 
 def main(folder: str, name: str, *arguments: str) -> None:
-    """Run the job that the module NAME of this package is."""
+    """Run the job in the module `name` of this package."""
     importlib.import_module(f"bench.gpu_check.jobs.{name}").main(folder, *arguments)
 
 

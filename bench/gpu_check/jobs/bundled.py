@@ -17,7 +17,7 @@ def main(folder: str, _: str, steps: str) -> None:
     sys.argv = ["trainer", "--preset", "demo", "--steps", steps]
     train()
     if torch.cuda.is_initialized():
-        # At its end, a rank writes the steps that the device has not done yet, but without their times.
+        # A rank that ends also writes the steps that the device has not done yet, but without their times.
         torch.cuda.synchronize()
     has_events = probe.current is not None and probe.current.device is not None
     write_record(folder, TrainedRank(has_events))

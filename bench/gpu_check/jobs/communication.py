@@ -20,10 +20,10 @@ from bench.gpu_check.records import HiddenStep, OverlapSteps
 from bench.gpu_check.settings import BY_KEY
 
 _KERNEL_RATIOS = (0.0, 0.5, 2.0)  # the kernel's duration ÷ that of the wait: hides nothing, half, all of it
-_LATE_SECONDS = 0.4  # by which rank 1 is late
+_LATE_SECONDS = 0.4  # the delay of rank 1
 _MAX_BYTES = 8 << 30  # of the gathered tensor
 _MEMORY_DIVISOR = 4  # the gathered tensor takes at most a fourth of the free memory
-_REPEATS = 3  # of the measurement of the all-gather, of which the fastest counts
+_REPEATS = 3  # measurements of the all-gather; the fastest counts
 
 
 def main(folder: str, key: str) -> None:

@@ -54,13 +54,13 @@ def main(folder: str, key: str) -> None:
     device = join(key)
     timeline = probe.current
     captures = []
-    for watched in (False, True):
-        probe.current = timeline if watched else None
+    for is_watched in (False, True):
+        probe.current = timeline if is_watched else None
         for part in (_GRADIENTS, _WHOLE_STEP):  # the whole step may break the capture, so it comes last
             try:
-                captures.append(Capture(part, watched, "", _difference(part, device)))
+                captures.append(Capture(part, is_watched, "", _difference(part, device)))
             except RuntimeError as error:
-                captures.append(Capture(part, watched, str(error).partition("\n")[0], None))
+                captures.append(Capture(part, is_watched, str(error).partition("\n")[0], None))
     probe.current = timeline
     dist.destroy_process_group()
     write_record(folder, Captures(tuple(captures)))

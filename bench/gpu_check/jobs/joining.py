@@ -14,9 +14,9 @@ from bench.gpu_check.settings import BY_KEY
 
 
 def join(key: str) -> Device:
-    """Attach zmon, choose the device of this rank, and join the process group of the setting, if it has one.
+    """Attach zmon and join the process group of the setting, if it has one. Return the device of this rank.
 
-    Ranks on gloo share the first GPU, if there is one.
+    Ranks on gloo share the first GPU, if the setting has one.
     """
     setting = BY_KEY[key]
     if not zmon.attach():

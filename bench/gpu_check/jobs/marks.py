@@ -26,7 +26,7 @@ class ModeSwitch:
         assert probe.current is not None
         self._timeline: RankTimeline = probe.current
         self._device_time = self._timeline.device
-        self._timeline.make_device_time = None  # else a turn to training would create the events again
+        self._timeline.make_device_time = None  # otherwise a turn to training would create new events
 
     @property
     def has_events(self) -> bool:

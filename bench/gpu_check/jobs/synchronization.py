@@ -1,7 +1,7 @@
 """Submits steps while the device is busy with a long kernel, with zmon and without it.
 
-A call that waits for the device would return only after the kernel. Besides, torch's own check raises at calls that
-synchronize; it covers torch's operators, but neither events nor collectives.
+A call that waits for the device would return only after the kernel. In addition, torch's own check raises an error at
+calls that synchronize. It covers torch's operators, but neither events nor collectives.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A program that answers like nvidia-smi, from a table that a test can change. Its texts have nvidia-smi's form."""
+"""A program that answers like nvidia-smi, from tables that a test gives it."""
 
 import json
 import sys
@@ -17,16 +17,13 @@ for row in tables[what]:
 
 
 class FakeSmi:
-    """The program, and the answers to its queries: for each, rows of texts by property."""
+    """The program and its command. A row of an answer has texts by property."""
 
     def __init__(self, folder, **tables):
-        self._table = folder / "smi.json"
+        """`tables` has the rows of every query; `_` stands for `-` in its name."""
+        table = folder / "smi.json"
+        table.write_text(json.dumps({name.replace("_", "-"): rows for name, rows in tables.items()}))
         program = folder / "nvidia-smi"
-        self.answer(**tables)
-        program.write_text(_PROGRAM.format(python=sys.executable, table=str(self._table)))
+        program.write_text(_PROGRAM.format(python=sys.executable, table=str(table)))
         program.chmod(0o755)
         self.command = str(program)
-
-    def answer(self, **tables):
-        """Set the rows of every query; `_` stands for `-` in its name."""
-        self._table.write_text(json.dumps({name.replace("_", "-"): rows for name, rows in tables.items()}))

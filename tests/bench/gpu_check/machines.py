@@ -1,4 +1,4 @@
-"""Machines for tests of the kit: without a GPU, and with one, two or none that torch can use."""
+"""Machines for tests of the kit: one without a GPU, and one with a GPU."""
 
 from dataclasses import replace
 

@@ -1,8 +1,7 @@
 """A simulated GPU for the jobs of the kit: torch.cuda becomes a device with a clock of its own; tensors are on the CPU.
 
-The clock moves only by launched work, so its times are exact. The work is done once the job waits for the device; then
-the device has passed its events too. NCCL becomes gloo. Functions that are not replaced fail as on any torch without
-CUDA.
+The clock moves only by launched work, so its times are exact. When the job waits for the device, all work is done and
+all events are passed. NCCL becomes gloo. Functions that are not replaced fail as on any torch without CUDA.
 """
 
 from types import SimpleNamespace
@@ -30,7 +29,6 @@ class SimulatedGpu:
 
     def __init__(self):
         self.queued = self.done = 0.0
-        self.num_waits = 0
 
     def sleep(self, cycles):
         """Launch a kernel."""
@@ -38,7 +36,6 @@ class SimulatedGpu:
 
     def synchronize(self, device=None):
         """Do all work."""
-        self.num_waits += 1
         self.done = self.queued
 
 

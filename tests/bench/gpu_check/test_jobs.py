@@ -48,7 +48,7 @@ def outcomes(results):
 def test_phases_by_device_events_are_the_times_of_the_kernels(run_job, tmp_path):
     box = run_job("events", ALONE.key)
     record = records.read(tmp_path, 0, records.TimedKernels)
-    assert record.device_events
+    assert record.has_device_events
     *phases, _ = events.compare(record, box.steps)  # the last one compares the host's time, which is real
     assert [(result.what, result.outcome) for result in phases] == [
         (f"largest difference of phase {phase}", PASSED) for phase in ("forward", "backward", "optimizer")

@@ -72,7 +72,7 @@ class Difference:
 def difference(one: Answer, other: Answer) -> Difference:
     """Return the difference of two answers. Their series must have the same labels."""
     assert one.keys() == other.keys(), f"only in one: {sorted(one.keys() ^ other.keys())[:4]}"
-    ratios = [0.0]
+    ratios = [0.0]  # one more than points, so that there is always a median
     only = 0
     for labels, values in one.items():
         others = other[labels]

@@ -59,7 +59,7 @@ def test_watched_training_passes():
         (box(dropped=1), RANK, "records that the probe dropped"),
         (box(backend="gloo"), RANK, "backend"),
         (box(device="cpu"), RANK, "device in the box"),
-        (box(), replace(RANK, device_events=False), "times from device events"),
+        (box(), replace(RANK, has_device_events=False), "times from device events"),
         (box(host_seconds=0.03), RANK, "sum of the steps, of the host's time from first to last"),
     ],
 )
@@ -102,9 +102,9 @@ def test_collectives_in_the_report_are_those_of_the_rank_that_differs():
 def test_cost_of_a_mark_has_a_limit_with_events_only(events, outcome):
     seconds = {ProbeMode.ABSENT: 1e-6, ProbeMode.HOST_CLOCK: 99e-6, ProbeMode.EVENTS: events}
     by_mode = {mode: (cost_of_mark,) * 9 for mode, cost_of_mark in seconds.items()}
-    costs = records.MarkCosts(by_mode, device_events=True)
+    costs = records.MarkCosts(by_mode, has_device_events=True)
     assert [result.outcome for result in cost.compare_marks(costs)] == [MEASURED, outcome]
-    without_events = records.MarkCosts(by_mode, device_events=False)
+    without_events = records.MarkCosts(by_mode, has_device_events=False)
     assert failures(cost.compare_marks(without_events)) == ["cost of a mark"]
 
 
