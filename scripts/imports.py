@@ -46,7 +46,7 @@ IMPORTS: Mapping[str, str] = {
     "detectors.stall": "schema job detectors.endings detectors.hangs",
     "detectors.coverage": "schema detectors.wording detectors.new_finding",
     "detectors.divergence": "schema detectors.wording detectors.new_finding",
-    "detectors.hardware": "schema detectors.new_finding detectors.network",
+    "detectors.hardware": "schema detectors.wording detectors.new_finding detectors.network",
     "detectors.unread": "format schema detectors.wording",
     "detectors.suppression": "schema detectors.slow",
     "detectors": "schema detectors.slow detectors.stall detectors.coverage detectors.divergence detectors.hardware",
