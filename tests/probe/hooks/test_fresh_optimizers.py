@@ -1,8 +1,10 @@
 """Tests of jobs that make new optimizer objects while they train: a new object counts as the one that it replaces."""
 
 import pytest
+import torch
 
 from tests.probe.hooks.scripts import run_script
+from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
 
 MAKE = "make = lambda parameters: torch.optim.SGD(parameters, 0.1)"
 # The object refers to itself, so only a garbage collection ends it; automatic ones are off.
@@ -60,3 +62,18 @@ for number in range(1500):
 print(num_remembered())
 """
     assert int(run_script(start_rank, script)[0]) < 1100
+
+
+class Silent(torch.Tensor):
+    """A parameter whose class must not be asked, as that of torch's ShardedTensor, which prints a warning."""
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        raise AssertionError(function)
+
+
+def test_class_of_a_parameter_is_not_asked_for_its_shape():
+    optimizer = torch.optim.SGD([torch.zeros(1)], 0.1)
+    optimizer.param_groups[0]["params"] = [torch.zeros(2).as_subclass(Silent)]
+    fresh = FreshOptimizers()
+    assert [fresh.is_new(optimizer), fresh.is_new(optimizer)] == [True, False]

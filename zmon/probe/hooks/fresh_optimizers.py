@@ -13,6 +13,8 @@ from collections import deque
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias
 
+from torch._C import DisableTorchFunction
+
 _MAX_KINDS = 64  # kinds of optimizers whose last objects are remembered after their end
 _MAX_GONE = 64  # objects of one kind that ended, and that no new one stands for: a job may make one for each task
 _MIN_OBJECTS = 2  # with fewer objects that update the same parameters, the new one may take turns with the other
@@ -98,4 +100,6 @@ def _keys(optimizer: Any) -> tuple[_Key, _Key]:
     groups = [group["params"] for group in optimizer.param_groups]
     first = next((group[0] for group in groups if group), None)
     common = type(optimizer), *map(len, groups)
-    return (*common, tuple(getattr(first, "shape", ()))), (*common, id(first))
+    with DisableTorchFunction():  # torch's ShardedTensor prints a warning when its class is asked
+        shape = tuple(getattr(first, "shape", ()))
+    return (*common, shape), (*common, id(first))
