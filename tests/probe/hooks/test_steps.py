@@ -102,6 +102,19 @@ train()
 print(steps(), activity(), timeline.explicit_steps, timeline.explicit_phases, timeline.explicit_activity)
 > 1 train False False False
 
+== update that creates the state of an optimizer, to load or save a checkpoint, is not a step
+from torch.distributed.checkpoint.state_dict import get_optimizer_state_dict
+adam = torch.optim.Adam(model.parameters())
+print(len(get_optimizer_state_dict(model, adam)["state"]), activity(), steps())  # > 6 init 0
+train(times=3)
+print(activity(), steps())  # > train 3
+late = torch.optim.Adam(model.parameters())
+optimizer.zero_grad()
+get_optimizer_state_dict(model, late)
+print(steps())  # > 3
+train()
+print(steps())  # > 4
+
 == update in a forked worker is not a step
 train()
 if not os.fork():

@@ -4,6 +4,8 @@ The hooks are torch's global optimizer hooks. Gradient accumulation has one upda
 An update that AMP skips is not a step, because it does not call the hooks. The exception is a fused optimizer on a GPU,
 which is called in any case. Only the device knows that it did nothing, so this counts as a step.
 
+Nor is an update a step that torch's distributed checkpoint makes to create the state of an optimizer.
+
 An update may be made in another thread than the last one: a job may run each step or each epoch in a thread of a pool.
 The thread that steps the rank's optimizer is then the rank's own.
 """
@@ -20,6 +22,8 @@ from zmon import probe
 from zmon.probe.edge import fronts
 from zmon.probe.hooks.compiled_updates import hook_after, hook_before
 from zmon.probe.hooks.fresh_optimizers import FreshOptimizers
+from zmon.probe.hooks.later import when_imported
+from zmon.probe.hooks.replacing import replace, wrapper_of
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN, RankTimeline
 
 _OPTIMIZER = PHASE_NUMBER["optimizer"]
@@ -112,6 +116,7 @@ class _OtherThread(local):
 _rounds, _fresh = Rounds(), FreshOptimizers()
 _running: list[int] = []  # optimizers that are in `step`, innermost last; only the outermost one counts
 _other_thread = _OtherThread()
+_NO_OPTIMIZER = 0  # in `_running` while no update counts
 _installed = False
 
 
@@ -124,11 +129,31 @@ def install() -> None:
         before, after = hook_before(_on_update_begin), hook_after(_on_update_begin, _on_update_end)
         register_optimizer_step_pre_hook(fronts.front("update_begin", before))
         register_optimizer_step_post_hook(fronts.front("update_end", after))
+        when_imported("torch.distributed.checkpoint.state_dict", _ignore_creation_of_state)
+
+
+def _ignore_creation_of_state(module: Any) -> None:
+    """Count no update while torch creates the state of an optimizer: it steps with zero gradients and learning rate."""
+    original = getattr(module, "_init_optim_state", None)  # another torch may lack it
+    if original is None:
+        return
+
+    @wrapper_of(original)
+    def create_state(*args: Any, **kwargs: Any) -> Any:
+        _running.insert(0, _NO_OPTIMIZER)
+        try:
+            return original(*args, **kwargs)
+        finally:
+            _running.remove(_NO_OPTIMIZER)
+
+    replace({original: create_state})
 
 
 @probe.guarded
 def _on_update_begin(optimizer: Any, *_: Any) -> None:
     """Begin the phase of the optimizer, and end the previous step if this update shows that it is over."""
+    if _NO_OPTIMIZER in _running:
+        return
     timeline = probe.current
     if timeline is None or timeline.activity != TRAIN:
         timeline = probe.start_training()
@@ -151,7 +176,7 @@ def _on_update_begin(optimizer: Any, *_: Any) -> None:
 def _on_update_end(optimizer: Any, *_: Any) -> None:
     """End the step, or the phase of the optimizer if another optimizer follows or the job marks its steps."""
     timeline = probe.current
-    if timeline is None:
+    if timeline is None or _NO_OPTIMIZER in _running:
         return
     if timeline.acts_for_rank():
         if not _leave(_running, optimizer):
