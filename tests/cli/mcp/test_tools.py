@@ -37,6 +37,7 @@ def tools(tmp_path_factory, requests):
 
 
 def tools_for(url):
+    """Return the tools of `zmon mcp` for the hub at this URL, asked a minute after NOW."""
     return Tools(lambda: AsyncHub(url), now=lambda: NOW + 60)
 
 
@@ -174,7 +175,10 @@ def hostile_tools(fake_server):
         "incidents": {"schema": 1, "incidents": [summary] * 30},
         "incidents/x": capsule,
         "jobs/x/ranks": RankList(
-            text, [row(0, host=text, phase=text, last_words=text)] * 30, 30, RankSummary(1, 0, 0, (), {text: 1})
+            job_id=text,
+            ranks=[row(0, host=text, phase=text, last_words=text)] * 30,
+            num_rows=30,
+            summary=RankSummary(num_ranks=1, num_standing_out=0, num_missing=0, missing=(), by_state={text: 1}),
         ),
     }
     return tools_for(fake_server(lambda path, _: answers.get(path.removeprefix("/api/v1/"))).url)

@@ -1,4 +1,4 @@
-"""Tests of an incident at the terminal."""
+"""Tests of what `zmon incident` prints: all parts of an incident, harmless and in short form."""
 
 from tests.build import finding, rank_state, snapshot
 from tests.cli.render.build import text_of
@@ -19,8 +19,8 @@ def test_messages_of_a_job_cannot_change_the_screen():
     evil = "\x1b]0;title\x07\x1b[2J[bold red]gone[/]\x07\u202e"
     stderr = {"2": {"text": evil, "error": None, "path": evil, "shared": True}}
     evidence = {**EVIDENCE, "stderr_tail": stderr, "stacks": {"2": {"stack": evil}}}
-    finding_ = finding(evidence=evidence, summary=evil, detail=evil, job_id=evil, hosts=(evil,))
-    text = text_of(incident.incident(made(finding_, left_out=(evil,))[0], "x"), width=80)
+    evil_finding = finding(evidence=evidence, summary=evil, detail=evil, job_id=evil, hosts=(evil,))
+    text = text_of(incident.incident(made(evil_finding, left_out=(evil,))[0], "x"), width=80)
     assert "[bold red]gone[/]" in text
     assert not {"\x1b", "\x07", "\u202e"} & set(text)
 

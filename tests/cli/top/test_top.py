@@ -82,8 +82,9 @@ async def test_long_names_leave_room_for_numbers():
         assert any(line.split()[:4] == ["!", "2", "hhhhhhhhhh…hhhhhhhhh", "train"] for line in lines)
 
 
-def state_with_jobs(number):
-    return HubState(NOW, False, tuple(job(f"job-{n:02}") for n in range(number)), ())
+def state_with_jobs(count):
+    """Return a state with this many healthy jobs."""
+    return HubState(NOW, False, tuple(job(f"job-{n:02}") for n in range(count)), ())
 
 
 async def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible():
