@@ -7,16 +7,17 @@ import pytest
 from msgspec import to_builtins
 
 import zmon
-from tests.doctor.scene import inert, serving
+from tests.doctor.scene import inert, serving, source
 from tests.metrics.scene import JOB_VIEW
 from zmon.doctor.cluster import ClusterView, ask, checks
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
-from zmon.schema.host import SourceStatus
 from zmon.schema.job_snapshot import AgentStatus
 
 HUB = "http://hub:9781"
-AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__, leases=())
+AGENT = AgentStatus(
+    "http://node-a:9780", host="node-a", reachable=True, silent_seconds=0.0, version=zmon.__version__, leases=()
+)
 STALL = DetectorState("stall", {"job": None})
 
 
@@ -91,8 +92,7 @@ def test_healthy_agents_share_a_check():
 
 
 def test_only_sources_that_are_down_are_inert():
-    nic = SourceStatus("nic", False, False, 5.0, 1.0, 3, "it hangs")
-    gpu = SourceStatus("gpu", False, True, 0.1, None, 0, "no driver")
+    nic, gpu = source("nic", up=False, error="it hangs"), source("gpu", up=False, absent=True, error="no driver")
     assert inert(checks(hub_view([agent(sources=(nic, gpu))]))) == {"agent node-a": "has 1 source down: nic (it hangs)"}
 
 
