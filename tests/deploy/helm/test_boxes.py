@@ -27,7 +27,7 @@ def test_agents_mount_the_folders_of_the_kubelet_only_with_emptydir_boxes(instal
     assert [container["name"] for container in in_volumes["containers"]] == ["agent"]
 
 
-FOLDERS = {
+FOLDERS = {  # what the boxes of a node are in → commands that mount it, exit code of the init container
     "a tmpfs": ("mount -t tmpfs -o mode=1777 zmon /run/zmon", 0),
     "a tmpfs of the host": ("mount -t tmpfs -o mode=1777 zmon /run/host && mount --bind /run/host /run/zmon", 0),
     "a part of the host's /run": ("chmod 1777 /run/host && mount --bind /run/host /run/zmon", 1),
