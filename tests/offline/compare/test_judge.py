@@ -14,13 +14,16 @@ NOISY = {"spread": 0.06, "correlation": 0.8, "drift": 0.02}
 
 @cache
 def run(seed, name="a", **options):
+    """Return the series of a run, which `log` makes with these options."""
     return series(name, log(seed, **options))
 
 
 def changes(before, after):
+    """Return the changes between two runs by name."""
     return {change.name: change for change in compare(before, after)}
 
 
+# Only `make test-all` runs the slow seeds.
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 3 else ()) for seed in range(10)]
 
 
