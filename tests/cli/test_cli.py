@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import pytest
 import streamlit
@@ -109,12 +110,11 @@ def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, mon
     monkeypatch.setattr(os, "execv", lambda _, words: started.extend(words))
     monkeypatch.setattr(os, "environ", dict(os.environ))
     command("dashboard")
-    flags = [word.removeprefix("--") for word in started if word.startswith("--")]
-    values = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
-    assert values["server.address"] == "127.0.0.1"
-    assert values["runner.postScriptGC"] == "false"  # garbage collection would take half of the time of a page
-    for flag in flags:
-        streamlit.config.get_option(flag)  # raises if streamlit does not have the option
+    options = {word.removeprefix("--"): value for word, value in pairwise(started) if word.startswith("--")}
+    assert options["server.address"] == "127.0.0.1"
+    assert options["runner.postScriptGC"] == "false"  # garbage collection would take half of the time of a page
+    for name in options:
+        streamlit.config.get_option(name)  # raises if streamlit does not have the option
 
 
 @pytest.mark.parametrize(("name", "module"), [("dashboard", "streamlit"), ("demo", "torch")])

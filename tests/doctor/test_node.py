@@ -161,7 +161,7 @@ async def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, 
     ],
 )
 async def test_agent_of_another_box_directory_or_version_is_inert(monkeypatch, report, part):
-    check = (await checks_of_agent(monkeypatch, **report))[-1]
+    *_, check = await checks_of_agent(monkeypatch, **report)
     assert check.armed is False
     assert part in check.result
 

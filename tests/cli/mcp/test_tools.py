@@ -157,7 +157,7 @@ def hostile_tools(fake_server):
     about = finding(
         id=text, job_id=text, cause=text, severity=text, hosts=(text,), summary=text, detail=text, evidence=evidence
     )
-    capsule = made(about)[0]
+    capsule, _ = made(about)
     capsule = replace(capsule, left_out=(text,), versions={text: text}, finding=about)
     capsule = replace(capsule, ranks=tuple(replace(rank, host=text, last_words=text) for rank in capsule.ranks))
     capsule = replace(capsule, timeline=tuple(replace(event, what=text) for event in capsule.timeline))

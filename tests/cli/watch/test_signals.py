@@ -137,7 +137,7 @@ ENDINGS = {  # command → exit code, standard output
     "SIGTERM": (python("import os; os.kill(os.getpid(), 15)"), -15, b""),
     "stdin": (["cat"], 0, b"typed\n"),
     "pipe that breaks": (["bash", "-c", "yes | head -1"], 0, b"y\n"),
-    "open descriptors": (["bash", "-c", "ls /proc/self/fd | wc -l"], 0, b"4\n"),
+    "open descriptors": (["bash", "-c", "ls /proc/self/fd | wc -l"], 0, b"4\n"),  # 0 to 2, and the folder that ls lists
     "not found": (["no-such-command"], 127, b""),
     "not executable": (["/"], 126, b""),
 }  # fmt: skip
