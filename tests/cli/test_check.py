@@ -53,7 +53,7 @@ def test_agent_that_hangs_is_unknown_after_a_deadline(command):
     assert out.count("\n") == 1
 
 
-def test_check_of_nothing_is_misuse(command):
+def test_check_without_host_is_misuse(command):
     code, _, err = command("check")
     assert code == 2
     assert "--host" in err

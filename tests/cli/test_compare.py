@@ -57,10 +57,13 @@ def test_too_few_steps_exit_with_3(compare, logs, tmp_path):
     assert out.splitlines()[-1].startswith("unknown: step_seconds>+3%: unknown, 30 complete steps are too few")
 
 
-def test_different_batches_and_missing_ranks_are_reported(compare, logs, tmp_path):
+def test_different_batches_are_reported(compare, logs, tmp_path):
     other = written(tmp_path / "b.jsonl", [{**row, "samples": 64} for row in rows(steps=200, ranks=2)])
     expected = "a step of A has 64 samples and a step of B has 128: compare samples_per_second"
     assert expected in compare(logs.run, other).out
+
+
+def test_missing_ranks_are_reported(compare, logs, tmp_path):
     half = written(tmp_path / "half.jsonl", [row for row in rows(steps=200, ranks=4) if row["rank"] != 1])
     code, out, _ = compare(logs.run, half)
     assert code == 3

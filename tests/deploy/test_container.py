@@ -38,7 +38,7 @@ def test_user_is_a_number_that_is_not_root(image):
     assert "runAsUser: 10001" in (REPOSITORY / "helm/zmon/templates/_names.tpl").read_text()
 
 
-def test_nothing_comes_from_an_address():
+def test_build_downloads_nothing_but_packages():
     assert not [instruction for instruction in INSTRUCTIONS if instruction.name == "ADD"]
     assert not re.findall(r"https?://|\b(?:curl|wget|git clone)\b", PATH.read_text())
 

@@ -50,7 +50,7 @@ def targets(tmp_path, scontrol):
     return run(sys.executable, SCRIPTS / "targets.py", tmp_path / "agents.json", "--scheme", "https", PATH=path)
 
 
-def test_nodes_that_are_there_are_targets(tmp_path):
+def test_nodes_that_are_up_are_targets(tmp_path):
     assert targets(tmp_path, f"cat <<'E'\n{NODES}E").returncode == 0
     (group,) = json.loads((tmp_path / "agents.json").read_text())
     assert group == {"targets": ["10.0.0.1:9780", "10.0.0.2:9780", "n5:9780"], "labels": {"__scheme__": "https"}}

@@ -49,14 +49,14 @@ def test_systemd_finds_nothing_wrong_with_the_unit(unit):
     assert analyze("verify", "--man=no", str(unit)) == (0, "")
 
 
-def test_unit_may_do_little(unit):
+def test_exposure_of_a_unit_is_low(unit):
     _, text = analyze("security", "--offline=true", str(unit))
     exposure = float(re.search(r"Overall exposure level for \S+: ([\d.]+)", text)[1])
     assert exposure <= MAX_EXPOSURE[unit.name], text
 
 
 def test_agent_has_capabilities_that_were_measured_and_the_hub_has_none():
-    assert AGENT_CAPABILITIES in SETS
+    assert AGENT_CAPABILITIES in SETS  # of which each was measured
     text = (UNITS / "zmon-agent.service").read_text()
     wanted = " ".join(f"CAP_{name.upper()}" for name in AGENT_CAPABILITIES)
     for setting in ("AmbientCapabilities", "CapabilityBoundingSet"):
@@ -85,7 +85,7 @@ def test_systemd_accepts_the_drop_in_with_the_unit_of_the_agent(unit):
     assert "CAP_KILL" in text
 
 
-def test_user_is_made_in_an_empty_root(tmp_path):
+def test_sysusers_makes_the_user_in_an_empty_root(tmp_path):
     (tmp_path / "etc").mkdir()
     command = ["systemd-sysusers", f"--root={tmp_path}", str(UNITS / "sysusers.conf")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
@@ -97,10 +97,14 @@ def test_systemd_finds_nothing_wrong_with_the_mount():
     assert analyze("verify", "--man=no", str(UNITS / "run-zmon.mount")) == (0, "")
 
 
-def test_tmpfs_has_room_for_the_boxes_and_sockets_of_its_ranks_and_runs_no_program():
+def test_every_user_may_write_the_tmpfs_but_run_no_program_from_it():
     options = mount_options()
     assert options.keys() >= {"noexec", "nosuid", "nodev"}
     assert options["mode"] == "1777"
+
+
+def test_tmpfs_has_room_for_the_boxes_and_sockets_of_its_ranks():
+    options = mount_options()
     box = math.ceil(CURRENT.file_size / PAGE) * PAGE
     assert int(options["size"].removesuffix("M")) * 2**20 >= RANKS * STARTS * box
     assert int(options["nr_inodes"]) >= RANKS * STARTS * INODES

@@ -108,10 +108,17 @@ async def test_answers_of_a_hub_are_read():
     view = await read_hub(ANSWERS)
     assert inert(checks(view)) == {}
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
-    ill = to_builtins(hub_view([agent(reachable=False, error="refused")]).health)
-    unhealthy = await read_hub(ANSWERS | {"/healthz": (503, ill)})  # with the same body as a 200, and the reason
-    assert unhealthy.health.agents[0].error == "refused"
-    assert "500" in inert(checks(await read_hub(ANSWERS | {"/api/v1/detectors": 500})))["detectors"]
+
+
+async def test_unhealthy_hub_is_read_although_it_answers_503():
+    health = to_builtins(hub_view([agent(reachable=False, error="refused")]).health)
+    view = await read_hub(ANSWERS | {"/healthz": (503, health)})
+    assert view.health.agents[0].error == "refused"
+
+
+async def test_page_of_detectors_that_fails_is_inert_with_its_status():
+    view = await read_hub(ANSWERS | {"/api/v1/detectors": 500})
+    assert "500" in inert(checks(view))["detectors"]
 
 
 async def test_older_hub_without_the_detectors_page_is_not_inert():

@@ -125,6 +125,9 @@ async def test_answers_of_alertmanager_are_read():
     assert state.watchdog == ALERT["labels"]
     assert [silence["id"] for silence in state.silences] == ["2"]
     assert (state.sent, state.failed) == ({"webhook": 5.0}, {"webhook": 3.0})
+
+
+async def test_alertmanager_whose_metrics_may_not_be_read_has_no_failed_notifications():
     assert (await read_alertmanager({"/metrics": 403})).failed == {}
 
 

@@ -49,7 +49,7 @@ def test_long_text_says_how_much_is_left_out():
         (evidence(pids=(7,)), ["x.pids: [7]"]),
     ],
 )
-def test_line_of_each_kind_of_value(value, expected):
+def test_each_kind_of_value_has_its_line(value, expected):
     assert [*lines(value, "x")] == expected
 
 

@@ -77,7 +77,7 @@ async def test_findings_have_confidence_and_next_step_the_worst_first(tools):
     assert 'findings[1].state: "resolved"' in await tools.findings(JOB, with_resolved=True)
 
 
-async def test_incidents_and_the_parts_of_one(tools):
+async def test_incidents_are_listed_and_each_part_of_one_is_read(tools):
     assert first_fields(await tools.incidents()) == ['id: "abc1"', 'id: "abd2"']
     summary = await tools.incident("abc1")
     assert "finding.confidence: 0.97" in summary

@@ -88,8 +88,8 @@ def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, co
     assert bool(COLOUR.search(output)) is colour
 
 
-def test_closed_terminal_ends_it(http_hub):
-    """It has another session than the terminal, so no SIGHUP ends it."""
+def test_closed_terminal_ends_top(http_hub):
+    """`zmon top` is in another session than the terminal, so no SIGHUP ends it."""
     url, _ = http_hub
     with terminal(url) as (process, user):
         read_until(user, b"STALLED rank_frozen")

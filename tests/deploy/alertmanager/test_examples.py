@@ -100,7 +100,7 @@ def test_secrets_are_in_files(name):
     assert [path for path in paths if any(map(SECRET.search, path))] == []
 
 
-def test_teams_without_comments_is_the_receiver_of_newer_versions():
+def test_keys_in_comments_of_teams_are_the_receiver_of_newer_versions():
     """Debian's amtool does not know it, so only its shape and its templates are tested."""
     configs = pager_of_newer_versions("teams.yml")["msteamsv2_configs"]
     assert [set(config) for config in configs] == [{"webhook_url_file", "send_resolved", "title", "text"}]
@@ -167,7 +167,7 @@ def test_route_ends_in_the_receiver_of_the_severity(tmp_path, labels, receiver):
         (("alertname=ZmonWatchdog", "severity=info"), "watchdog"),
     ],
 )
-def test_route_by_labels_of_jobs_in_the_documentation(tmp_path, labels, receivers):
+def test_documented_route_by_labels_of_jobs_ends_in_these_receivers(tmp_path, labels, receivers):
     page = (REPOSITORY / "docs/deploy/alerting.md").read_text()
     (route,) = [block for block in re.findall(r"```yaml\n(.*?)```", page, re.DOTALL) if block.startswith("route:")]
     names = [{"name": name} for name in ("watchdog", "ann", "pager", "desk")]

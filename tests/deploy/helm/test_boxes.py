@@ -12,9 +12,12 @@ from tests.hostile.users import needs_root
 WITH_EMPTY_DIR = "secrets"  # the values of helm/zmon/ci with emptyDir boxes, a given namespace and two hubs
 
 
-def test_namespace_of_agents_allows_privileged_pods_and_is_not_made_if_it_is_given(installed):
+def test_namespace_of_agents_allows_privileged_pods(installed):
     labels = installed("default").of("Namespace")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
+def test_namespace_that_is_given_is_not_made(installed):
     assert not [thing for thing in installed(WITH_EMPTY_DIR) if thing["kind"] == "Namespace"]
 
 

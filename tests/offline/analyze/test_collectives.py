@@ -87,7 +87,7 @@ CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a 
 
 
 @pytest.mark.parametrize(("by_rank", "expected", "part"), CASES.values(), ids=CASES)
-def test_diagnosis_from_the_records_of_nccl(tmp_path, by_rank, expected, part):
+def test_records_of_nccl_lead_to_the_diagnosis(tmp_path, by_rank, expected, part):
     analysis = analyzed(write(tmp_path, *by_rank))
     assert [(finding.cause, finding.ranks) for finding in analysis.findings] == ([expected] if expected else [])
     assert part in " ".join([*(finding.summary for finding in analysis.findings), *analysis.notes])
