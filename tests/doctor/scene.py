@@ -75,7 +75,10 @@ def rules(agent_seconds=2, hub_seconds=2):
         for daemon, seconds in (("agent", agent_seconds), ("hub", hub_seconds))
     ]
     when = datetime.fromtimestamp(NOW - 1, UTC)
-    return tuple(RuleGroup(name, 2.0, made, 0.01, when) for name, made in groups.items())
+    return tuple(
+        RuleGroup(name, interval=2.0, rules=made, evaluation_time=0.01, last_evaluation=when)
+        for name, made in groups.items()
+    )
 
 
 def healthy(**changes):

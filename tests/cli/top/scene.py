@@ -54,14 +54,23 @@ def waiting(rank):
 
 def healthy():
     """Return a state with one healthy job."""
-    return HubState(NOW, False, (job(),), (), "dlrm-7", tuple(map(row, range(4))))
+    return HubState(
+        time=NOW, blind=False, jobs=(job(),), findings=(), ranks_job_id="dlrm-7", ranks=tuple(map(row, range(4)))
+    )
 
 
 def stalled():
     """Return a state in which rank 2 is stopped and the others wait for it."""
     ranks = (*map(waiting, (0, 1, 3)), row(2, process_state="T", state_seconds=192.0))
     affected = job(state="stalled", findings=("f1",), step_seconds=None, samples_per_second=None)
-    return HubState(NOW, False, (with_headline(affected, (FROZEN,)),), (FROZEN,), "dlrm-7", ranks)
+    return HubState(
+        time=NOW,
+        blind=False,
+        jobs=(with_headline(affected, (FROZEN,)),),
+        findings=(FROZEN,),
+        ranks_job_id="dlrm-7",
+        ranks=ranks,
+    )
 
 
 class Hub:

@@ -100,7 +100,7 @@ def test_shortened_names_keep_both_ends():
 
 def test_jobs_are_listed_by_their_urgency():
     jobs = (job("a-done", state="done"), job("b-healthy"), job("c-slow", findings=("f1",)), failed())
-    listed = HubState(NOW, False, jobs, ()).listed
+    listed = HubState(time=NOW, blind=False, jobs=jobs, findings=()).listed
     assert [view.job_id for view in listed] == ["c-slow", "d-failed", "b-healthy", "a-done"]
 
 
