@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -281,11 +281,19 @@ def stand_in() -> Iterator[Callable[[], StandIn]]:
         process.end()
 
 
+class CommandResult(NamedTuple):
+    """The exit code of a command, and what it wrote to stdout and stderr."""
+
+    code: int
+    out: str
+    err: str
+
+
 @pytest.fixture
 def command(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    """Return a function that runs `zmon …` in this process and returns its exit code, stdout and stderr.
+) -> Callable[..., CommandResult]:
+    """Return a function that runs `zmon …` in this process.
 
     The directories are those of the test, and no hub is configured.
     """
@@ -305,7 +313,6 @@ def command(
             code = leave.code or 0
         finally:
             sys.setswitchinterval(interval)
-        out, err = capsys.readouterr()
-        return code, out, err
+        return CommandResult(code, *capsys.readouterr())
 
     return run_zmon

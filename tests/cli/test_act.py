@@ -15,12 +15,16 @@ INTENTS = [
            outcome_seconds=12.5, ranks=(2,)),
     intent(id="f0/frozen", mode="observe", score="wrong", ranks=(), hosts=("node-a",), act="end_job"),
 ]  # fmt: skip
-SCORES = [IntentScore("compute_hang", 20, 0, 3, 1, True), IntentScore("rank_frozen", 4, 1, 0, 0, False)]
+SCORES = [
+    IntentScore("compute_hang", right=20, wrong=0, unclear=3, open=1, is_proven=True),
+    IntentScore("rank_frozen", right=4, wrong=1, unclear=0, open=0, is_proven=False),
+]
 ANSWER = IntentList(INTENTS, 9, SCORES, {"all": "a storm"})
 
 
 @pytest.fixture
 def hub(monkeypatch, fake_server):
+    """A hub that serves ANSWER, and 404 for all other paths."""
     monkeypatch.setenv("COLUMNS", "140")
     return fake_server(lambda path, _: ANSWER if path.startswith("/api/v1/intents") else None)
 
@@ -70,7 +74,7 @@ NO_POLICY = "the hub runs without --act: it intends nothing (docs/act.md)"
 )
 def test_answer_without_intents_is_one_line(command, fake_server, words, has_policy, message):
     server = fake_server(lambda *_: IntentList([], 0, has_policy=has_policy))
-    assert command("act", *words, "--hub", server.url)[1] == f"{message}\n"
+    assert command("act", *words, "--hub", server.url).out == f"{message}\n"
 
 
 def test_stop_and_reset_are_for_the_data_directory(command, tmp_path):
@@ -88,7 +92,7 @@ def test_stop_by_a_user_without_a_name_has_the_number(command, tmp_path, monkeyp
     for variable in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("os.getuid", lambda: 4_000_000)  # in no passwd
-    assert command("act", "stop", "maintenance", "--data-dir", str(tmp_path))[0] == 0
+    assert command("act", "stop", "maintenance", "--data-dir", str(tmp_path)).code == 0
     assert stops(tmp_path)[ALL].by == "uid 4000000"
 
 
@@ -98,7 +102,7 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     code, _, err = command("act", "reset", *data)
     assert (code, err.count("\n")) == (2, 1)
     assert "there is no stop all: the stops are rule-frozen" in err
-    assert command("act", "reset", "rule-frozen", *data)[0] == 0
+    assert command("act", "reset", "rule-frozen", *data).code == 0
     assert stops(tmp_path) == {}
 
 
@@ -112,8 +116,8 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     ],
     ids=" ".join,
 )
-def test_misuse_is_one_line(command, tmp_path, words, message):
-    code, _, err = command("act", *words, *(("--data-dir", str(tmp_path)) if words[0] != "kill" else ()))
+def test_misuse_is_one_line(command, words, message):
+    code, _, err = command("act", *words)
     assert code == 2
     assert message in err
     assert err.count("\n") == 1

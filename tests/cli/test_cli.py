@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import threading
+from itertools import pairwise
 
 import pytest
 import streamlit
@@ -66,7 +67,7 @@ def test_replay_needs_no_torch(command, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None if name == "torch" else name)
     played = []
     monkeypatch.setattr("zmon.cli.demo.play", lambda *arguments: played.append(arguments))
-    assert command("demo", "--replay", "frozen-rank", "--seconds", "5")[0] == 0
+    assert command("demo", "--replay", "frozen-rank", "--seconds", "5").code == 0
     ((name, _, seconds),) = played
     assert (name, seconds) == ("frozen-rank", 5.0)
 
@@ -85,8 +86,8 @@ def test_options_of_a_hub_are_checked_while_another_one_has_its_data(command, tm
     (tmp_path / "agents.json").write_text('[{"targets": ["node-1:9780"]}]')
     with (tmp_path / "data/hub.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert command("hub", "--check-config")[0] == 0
-        assert command("hub", "--check-config", "--agents-file", tmp_path / "agents.json")[0] == 0
+        assert command("hub", "--check-config").code == 0
+        assert command("hub", "--check-config", "--agents-file", tmp_path / "agents.json").code == 0
         code, _, err = command("hub", "--check-config", "--agents-file", tmp_path / "none.json")
     assert code == 2
     assert_one_line(err, "No such file")
@@ -100,8 +101,8 @@ def test_stack_gets_the_configuration_file(command, monkeypatch, tmp_path, name)
         raise UsageError(f"config_file is {config.config_file}")
 
     monkeypatch.setattr(f"zmon.cli.{name}.Stack", refuse)
-    assert_one_line(command("--config", tmp_path / "zmon.yaml", name)[2], f"config_file is {tmp_path / 'zmon.yaml'}")
-    assert_one_line(command(name)[2], "config_file is None")
+    assert_one_line(command("--config", tmp_path / "zmon.yaml", name).err, f"config_file is {tmp_path / 'zmon.yaml'}")
+    assert_one_line(command(name).err, "config_file is None")
 
 
 def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, monkeypatch):
@@ -109,12 +110,11 @@ def test_dashboard_listens_on_loopback_with_valid_streamlit_options(command, mon
     monkeypatch.setattr(os, "execv", lambda _, words: started.extend(words))
     monkeypatch.setattr(os, "environ", dict(os.environ))
     command("dashboard")
-    flags = [word.removeprefix("--") for word in started if word.startswith("--")]
-    values = dict(zip(flags, started[-2 * len(flags) + 1 :: 2], strict=True))
-    assert values["server.address"] == "127.0.0.1"
-    assert values["runner.postScriptGC"] == "false"  # garbage collection would take half of the time of a page
-    for flag in flags:
-        streamlit.config.get_option(flag)  # raises if streamlit does not have the option
+    options = {word.removeprefix("--"): value for word, value in pairwise(started) if word.startswith("--")}
+    assert options["server.address"] == "127.0.0.1"
+    assert options["runner.postScriptGC"] == "false"  # garbage collection would take half of the time of a page
+    for name in options:
+        streamlit.config.get_option(name)  # raises if streamlit does not have the option
 
 
 @pytest.mark.parametrize(("name", "module"), [("dashboard", "streamlit"), ("demo", "torch")])

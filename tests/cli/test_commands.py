@@ -62,4 +62,4 @@ def test_unknown_command_is_not_reported_as_not_installed(command):
 
 def test_own_commands_read_no_entry_points(command, monkeypatch):
     monkeypatch.setattr(commands, "_entry_points", lambda: pytest.fail("entry points are read"))
-    assert command("status", "--help")[0] == 0
+    assert command("status", "--help").code == 0

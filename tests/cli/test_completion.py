@@ -54,7 +54,7 @@ def test_commands_options_and_choices_are_completed(words, expected):
     assert completions(*words) == expected
 
 
-def test_ids_are_those_of_the_hub(url):
+def test_ids_of_jobs_and_incidents_are_completed_from_the_hub(url):
     assert completions("status", "--hub", url, "--job", "") == ["job", "fresh", "stuck"]
     assert completions("status", "--hub", url, "--job", "st") == ["stuck"]
     assert completions("incident", "--hub", url, "ab") == ["abc1", "abd2"]

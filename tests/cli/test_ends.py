@@ -17,6 +17,7 @@ FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in 
 
 @pytest.fixture
 def hub(fake_server):
+    """A hub with one launch that is done and one that failed, of seven that ended."""
     return fake_server(lambda path, _: EndList([DONE, FAILED], 7) if path.startswith("/api/v1/ends") else None)
 
 
@@ -46,7 +47,7 @@ def test_json_is_the_answer_of_the_hub(command, hub):
     ],
 )
 def test_list_without_ends_is_one_line(command, fake_server, words, line):
-    assert command("ends", *words, "--hub", fake_server(lambda *_: EndList([], 0)).url)[1] == f"{line}\n"
+    assert command("ends", *words, "--hub", fake_server(lambda *_: EndList([], 0)).url).out == f"{line}\n"
 
 
 @pytest.mark.parametrize("words", [("ends",), ("act", "score")], ids=" ".join)

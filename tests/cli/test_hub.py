@@ -22,6 +22,7 @@ def started(monkeypatch):
 
 
 def run(*arguments, **env):
+    """Run `zmon hub --check-config` in this process, and return its exception; None if there was none."""
     return CliRunner().invoke(command.hub, ["--check-config", *arguments], env=env).exception
 
 

@@ -75,7 +75,7 @@ def test_incident_is_printed_with_its_evidence_and_the_place_of_its_report(run_i
 
 
 def test_unique_prefix_of_an_id_is_accepted(run_incident, store):
-    assert run_incident("abd")[0] == 0
+    assert run_incident("abd").code == 0
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_misuse_says_what_to_write_and_exits_with_2(run_incident, store, argumen
 
 
 def test_json_of_incident_is_its_capsule(run_incident, store):
-    capsule = json.loads(run_incident("abc1", "--json")[1])
+    capsule = json.loads(run_incident("abc1", "--json").out)
     assert (capsule["schema"], capsule["finding"]["id"], len(capsule["ranks"])) == (1, "abc1", 4)
 
 
 def test_json_of_list_has_summaries_of_incidents(run_incident, store):
-    answer = json.loads(run_incident("--json")[1])
+    answer = json.loads(run_incident("--json").out)
     assert [msgspec.convert(summary, IncidentSummary).id for summary in answer["incidents"]] == ["abd2", "abc1"]
 
 
@@ -110,7 +110,7 @@ def test_by_host_lists_host_with_most_incidents_first(run_incident, store):
     _, out, _ = run_incident("--by", "host")
     assert out.index("node-a") < out.index("node-b")
     assert "rank_exited × 1, rank_frozen × 1" in out
-    hosts = json.loads(run_incident("--by", "host", "--json")[1])["hosts"]
+    hosts = json.loads(run_incident("--by", "host", "--json").out)["hosts"]
     assert [(h["host"], h["incidents"]) for h in hosts] == [("node-a", 2), ("node-b", 1)]
     assert [h["lost_gpu_hours"] for h in hosts] == [2.5, None]
 

@@ -6,6 +6,7 @@ from zmon.cli.log_format import PlainFormatter
 
 
 def formatted(message, *arguments, error=None):
+    """Return a warning of the hub as it is written to the log."""
     record = logging.LogRecord("zmon.hub", logging.WARNING, "", 0, message, arguments, None)
     if error is not None:
         record.exc_info = (type(error), error, error.__traceback__)

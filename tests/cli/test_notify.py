@@ -28,7 +28,7 @@ def test_recipients_are_listed_with_what_they_want(command, file):
     )
 
 
-def test_test_notice_is_sent_to_each(command, file, endpoint):
+def test_each_recipient_gets_the_test_notice(command, file, endpoint):
     code, out, err = command("notify", str(file), "--test")
     assert (code, err) == (0, "")
     assert [line.split(" in ")[0] for line in out.splitlines()] == ["ann: sent", "json-2: sent", "json-3: sent"]

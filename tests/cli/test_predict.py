@@ -1,6 +1,7 @@
 """Tests of `zmon predict`, which predicts steps at other sizes from recorded baselines, and reports what is unknown."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -15,11 +16,13 @@ from zmon.offline.measured_files import write_links
 
 @pytest.fixture
 def baseline_folder(tmp_path):
+    """A data directory with baselines of `ranker` at three sizes."""
     BaselineStore(tmp_path / FOLDER).record("ranker", point(1, 512), point(4, 2048), point(4, 1024))
     return tmp_path
 
 
 def predict(folder, *words):
+    """Run `zmon predict ranker` in this process, and return click's result."""
     return CliRunner().invoke(cli, ["predict", "ranker", "--data-dir", str(folder), *words])
 
 
@@ -39,7 +42,9 @@ def test_prediction_with_batch_of_all_ranks_has_that_batch(baseline_folder):
 
 
 def test_what_if_is_shown_beside_the_prediction(baseline_folder):
-    assert "%)" in predict(baseline_folder, "--ranks", "4", "--what-if", "wire=0.5").output
+    output = predict(baseline_folder, "--ranks", "4", "--what-if", "wire=0.5").output
+    assert "wire=0.5" in output
+    assert re.search(r"ms \(-\d+%\)", output)  # a step takes less time if transfers do
 
 
 def test_prediction_over_unmeasured_links_is_unknown(baseline_folder):

@@ -91,7 +91,7 @@ def test_status_of_job_sorts_rows_of_plan_by_deviation(command, hub):
 
 def test_status_of_job_as_json_has_its_plan(command, hub):
     hub.answers["/api/v1/jobs/job/plan"] = PLAN
-    answer = json.loads(command("status", "--job", "job", "--json", "--hub", hub.url)[1])
+    answer = json.loads(command("status", "--job", "job", "--json", "--hub", hub.url).out)
     assert answer["plan"]["ranks"][30]["measured"]["lookups"] == 3500
     assert [job["job_id"] for job in answer["jobs"]] == ["job"]
 
@@ -129,17 +129,17 @@ def test_status_of_a_job_that_left_only_a_finding_shows_it(command, hub):
 def test_status_uses_hub_of_stack_on_this_machine(command, hub, tmp_path):
     (tmp_path / "data").mkdir()  # ZMON_DATA_DIR of `command`
     (tmp_path / "data/stack.json").write_text(json.dumps({"hub": hub.url}))
-    assert command("status")[0] == 0
+    assert command("status").code == 0
 
 
 def test_flag_wins_over_variable_and_variable_over_config_file(command, hub, tmp_path, monkeypatch):
     unused_url = f"http://127.0.0.1:{unused_port()}"
     config = tmp_path / "zmon.yaml"
     config.write_text(json.dumps({"status": {"hub": hub.url}}))
-    assert command("--config", config, "status")[0] == 0
+    assert command("--config", config, "status").code == 0
     monkeypatch.setenv("ZMON_HUB_URL", unused_url)
-    assert command("--config", config, "status")[0] == 3
-    assert command("--config", config, "status", "--hub", hub.url)[0] == 0
+    assert command("--config", config, "status").code == 3
+    assert command("--config", config, "status", "--hub", hub.url).code == 0
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,7 @@ def run_steps(root, monkeypatch, capfd, tmp_path):
 
 
 def rows(text):
+    """Return the rows of JSON lines."""
     return [json.loads(line) for line in text.splitlines()]
 
 
@@ -58,13 +59,14 @@ def test_steps_are_written_as_json_lines(run_steps, tmp_path):
     code, stdout, lines = run_steps("job", "--out", out)
     assert (code, stdout, lines) == (0, "", [f"zmon: 10 steps of 2 ranks in {out}"])
     assert [(row["rank"], row["step"]) for row in rows(out.read_text())] == [
-        (r, s) for r in (0, 1) for s in range(1, 6)
+        (rank, step) for rank in (0, 1) for step in range(1, 6)
     ]
 
 
 def test_steps_are_written_as_parquet(run_steps, tmp_path):
     out = tmp_path / "x.parquet"
-    assert run_steps("job", "--out", out)[0] == 0
+    code, _, _ = run_steps("job", "--out", out)
+    assert code == 0
     table = parquet.read_table(out)
     assert table.num_rows == 10
     assert table.column("step").to_pylist() == [1, 2, 3, 4, 5] * 2
@@ -76,7 +78,8 @@ def test_rank_and_attempt_options_select_steps(run_steps, root, tmp_path):
     append_once(root, box)
 
     def exported_steps(*arguments):
-        return [(row["attempt"], row["rank"]) for row in rows(run_steps("job", "--out", "-", *arguments)[1])]
+        _, out, _ = run_steps("job", "--out", "-", *arguments)
+        return [(row["attempt"], row["rank"]) for row in rows(out)]
 
     assert exported_steps("--attempt", 1) == [(1, 1)] * 2
     assert exported_steps("--rank", 1) == [(0, 1)] * 5 + [(1, 1)] * 2
@@ -196,6 +199,7 @@ def long_log(root, tmp_path):
 
 
 def spawn(tmp_path, out, **pipes):
+    """Start `zmon steps job` as a process that writes to `out`, and return it."""
     env = {**os.environ, "ZMON_DATA_DIR": str(tmp_path / "data")}
     command = [sys.executable, "-m", "zmon", "steps", "job", "--out", str(out)]
     return subprocess.Popen(command, cwd=REPOSITORY, env=env, stderr=subprocess.PIPE, text=True, **pipes)

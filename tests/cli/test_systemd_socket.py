@@ -13,10 +13,11 @@ from aiohttp.test_utils import unused_port
 from tests.places import REPOSITORY
 
 needs_systemd = pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="systemd is not installed")
-SECONDS = 60.0  # a busy machine takes long to start Python
+TIMEOUT_SECONDS = 60.0  # a busy machine takes long to start Python
 
 
 def agent(*flags, box_dir):
+    """Return the command that starts an agent with these flags."""
     return [sys.executable, "-m", "zmon", "agent", "--box-dir", str(box_dir), *flags]
 
 
@@ -38,10 +39,10 @@ def activated(folder, address, *flags):
 
 def get_livez(port, process):
     """Return the answer to a request for /livez, as soon as systemd listens; None if the process has ended."""
-    deadline = time.monotonic() + SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while process.poll() is None and time.monotonic() < deadline:
         with contextlib.suppress(requests.ConnectionError):
-            return requests.get(f"http://127.0.0.1:{port}/livez", timeout=SECONDS)
+            return requests.get(f"http://127.0.0.1:{port}/livez", timeout=TIMEOUT_SECONDS)
         time.sleep(0.05)
     return None
 
@@ -69,5 +70,5 @@ def test_socket_beyond_loopback_needs_tls_and_users(tmp_path):
     port = unused_port()
     with activated(tmp_path, f"0.0.0.0:{port}") as process:
         assert get_livez(port, process) is None
-        assert process.wait(timeout=SECONDS) == 2
+        assert process.wait(timeout=TIMEOUT_SECONDS) == 2
         assert "refusing to listen on 0.0.0.0" in process.stderr.read()

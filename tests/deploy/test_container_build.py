@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.e2e, pytest.mark.timeout(1200)]
 TOOLS = ("podman", "runc", "debootstrap")
 BASE = "localhost/zmon-test-base"
 IMAGE = "localhost/zmon-test"
+USER = 10001  # of the Containerfile
 IN_BASE = "python3,python3-venv,python3-dev,gcc,libc6-dev"
 RANK = """
 import time, zmon
@@ -121,7 +122,7 @@ def test_agent_and_hub_watch_a_rank_as_an_ordinary_user_on_a_read_only_root(podm
     agent, hub = (f"http://127.0.0.1:{free_port()}" for _ in range(2))
     for name in ("agent", "hub", "rank"):
         (podman.room / name).mkdir()
-        shutil.chown(podman.room / name, 10001, 10001)
+        shutil.chown(podman.room / name, USER, USER)
     podman.start("agent", "agent", "--port", agent.rpartition(":")[2])
     podman.start("hub", "hub", "--port", hub.rpartition(":")[2], "--agents", agent)
     podman.start("rank", "-c", RANK, entry="python")
@@ -134,7 +135,7 @@ def test_agent_and_hub_watch_a_rank_as_an_ordinary_user_on_a_read_only_root(podm
         return bool(jobs) and bool(jobs[0]["step"])
 
     assert eventually(job_has_steps, 60), podman("logs", "agent") + podman("logs", "hub")
-    assert podman("exec", "hub", "id", "-u").strip() == "10001"
+    assert podman("exec", "hub", "id", "-u").strip() == str(USER)
     assert "ro," in podman("exec", "hub", "grep", " / ", "/proc/mounts")
     assert "job" in podman("exec", "hub", "zmon", "status", "--hub", hub)
     assert eventually(lambda: list(podman.room.glob("agent/steps/job/*")), 30)

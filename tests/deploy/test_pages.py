@@ -44,5 +44,5 @@ def test_page_of_a_folder_names_each_path_and_address_of_its_files(file):
         ("Prolog=/etc/slurm/prolog.sh", []),
     ],
 )
-def test_paths_and_addresses_of_a_file(text, names):
+def test_paths_and_addresses_that_a_reader_must_write_are_listed(text, names):
     assert to_write(text) == names

@@ -1,4 +1,4 @@
-"""Tests of the scripts for Slurm, without Slurm: scontrol and srun are what it would call, or what calls it.
+"""Tests of the scripts for Slurm, without Slurm: they get its variables, and shell commands stand in for scontrol.
 
 docs/deploy/slurm.md says what was tried with a real slurmctld and slurmd.
 """
@@ -45,11 +45,12 @@ def add_program(folder, name, script):
 
 
 def targets(tmp_path, scontrol):
+    """Run targets.py with these shell commands in place of scontrol; return the finished process."""
     path = add_program(tmp_path, "scontrol", scontrol)
     return run(sys.executable, SCRIPTS / "targets.py", tmp_path / "agents.json", "--scheme", "https", PATH=path)
 
 
-def test_nodes_that_are_there_are_targets(tmp_path):
+def test_nodes_that_are_up_are_targets(tmp_path):
     assert targets(tmp_path, f"cat <<'E'\n{NODES}E").returncode == 0
     (group,) = json.loads((tmp_path / "agents.json").read_text())
     assert group == {"targets": ["10.0.0.1:9780", "10.0.0.2:9780", "n5:9780"], "labels": {"__scheme__": "https"}}
@@ -147,13 +148,14 @@ def test_agent_reads_what_the_prolog_writes_until_the_epilog_removes_it(tmp_path
 
 @pytest.mark.parametrize("name", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize("uid", ["", "-1", "0;touch /tmp/owned", "../.."])
-def test_scripts_never_fail_and_ignore_what_is_no_number(name, uid):
+def test_prolog_and_epilog_succeed_and_do_nothing_if_an_id_is_no_number(name, uid):
     environment = {"SLURM_JOB_ID": uid, "SLURM_JOB_UID": uid, "SLURM_JOB_GID": uid}
     done = subprocess.run([str(SCRIPTS / name)], env=environment, capture_output=True, timeout=2, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
-def test_batch_script_is_valid_and_the_other_tests_run_all_other_scripts():
+def test_batch_script_is_valid_bash():
+    """The other tests run the other scripts, but this one needs a cluster."""
     assert run("bash", "-n", SCRIPTS / "job.sbatch").returncode == 0
 
 

@@ -1,4 +1,4 @@
-"""A healthy Prometheus and a healthy Alertmanager, which tests change into faulty ones."""
+"""A healthy Prometheus, Alertmanager and agent, which tests change into faulty ones."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
+import zmon
 from tests.build import NOW
 from zmon.doctor.paging import AlertmanagerState
 from zmon.doctor.prometheus_state import PrometheusState, Rule, RuleGroup, Target
 from zmon.doctor.rules import shipped
+from zmon.schema.host import SourceStatus
+from zmon.schema.job_snapshot import AgentStatus
 from zmon.schema.scraping import MADE_FOR
 
 STALL_QUERY = 'max by (job_id) (zmon_finding{severity="critical"}) > 0'
@@ -32,10 +35,29 @@ receivers:
 
 def target(job="zmon-agent", **changes):
     """Return a target that is scraped."""
-    scraped = Target({"job": job, "instance": f"{job}:1"}, f"http://{job}:1/metrics", "up", "", "2s")
+    scraped = Target(
+        labels={"job": job, "instance": f"{job}:1"}, scrape_url=f"http://{job}:1/metrics", health="up", last_error="",
+        scrape_interval="2s",
+    )  # fmt: skip
     for name, value in changes.items():
         setattr(scraped, name, value)
     return scraped
+
+
+def agent_status(number, **changes):
+    """Return what the hub says of the agent of node-NUMBER. By default it answers, with this version of zmon."""
+    name = f"node-{number}"
+    status = AgentStatus(f"http://{name}:9780", host=name, reachable=True, silent_seconds=0.0, version=zmon.__version__)
+    return replace(status, **changes)
+
+
+def source(name, up=True, **changes):
+    """Return the status of a source of an agent. By default it reads."""
+    status = SourceStatus(
+        name, up=up, absent=False, duration_seconds=0.1, last_success_time=1.0 if up else None,
+        num_errors=0 if up else 3, error=None,
+    )  # fmt: skip
+    return replace(status, **changes)
 
 
 def rules(agent_seconds=2, hub_seconds=2):
@@ -53,15 +75,20 @@ def rules(agent_seconds=2, hub_seconds=2):
         for daemon, seconds in (("agent", agent_seconds), ("hub", hub_seconds))
     ]
     when = datetime.fromtimestamp(NOW - 1, UTC)
-    return tuple(RuleGroup(name, 2.0, made, 0.01, when) for name, made in groups.items())
+    return tuple(
+        RuleGroup(name, interval=2.0, rules=made, evaluation_time=0.01, last_evaluation=when)
+        for name, made in groups.items()
+    )
 
 
 def healthy(**changes):
     """Return the state of a healthy Prometheus, with these changes."""
     state = PrometheusState(
-        "http://prometheus:9090", NOW, 3600.0, True, (target(), target("zmon-hub")), rules(),
-        {"zmon_dashboard": "http://dashboard", "zmon_docs": "http://docs"}, ("http://alertmanager:9093",),
-        frozenset({"zmon_finding"}), frozenset(), frozenset({"node-a"}), frozenset({("zmon-hub", "zmon-hub:1")}),
+        url="http://prometheus:9090", now=NOW, up_seconds=3600.0, config_loaded=True,
+        targets=(target(), target("zmon-hub")), groups=rules(),
+        external_labels={"zmon_dashboard": "http://dashboard", "zmon_docs": "http://docs"},
+        alertmanagers=("http://alertmanager:9093",), present=frozenset({"zmon_finding"}), declared=frozenset(),
+        agent_hosts=frozenset({"node-a"}), hubs=frozenset({("zmon-hub", "zmon-hub:1")}),
     )  # fmt: skip
     return replace(state, **changes)
 

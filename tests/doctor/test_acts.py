@@ -2,7 +2,7 @@
 
 import pytest
 
-import zmon
+from tests.doctor.scene import agent_status
 from zmon.doctor.acts import checks
 from zmon.schema.api import HubHealth
 from zmon.schema.job_snapshot import AgentStatus
@@ -12,11 +12,8 @@ NOT_ALLOWED, NO_ROLE = "the agent runs without --allow-actions", "the client lac
 
 def checks_of(*refuses_acts, enforced=("frozen",)):
     """Return the checks for agents that report this; node-9 never answered."""
-    agents = [
-        AgentStatus(f"http://node-{n}:9780", f"node-{n}", True, 0.0, version=zmon.__version__, refuses_acts=refuses)
-        for n, refuses in enumerate(refuses_acts)
-    ]
-    never = AgentStatus("http://node-9:9780", None, False, 9.0)
+    agents = [agent_status(number, refuses_acts=refuses) for number, refuses in enumerate(refuses_acts)]
+    never = AgentStatus("http://node-9:9780", host=None, reachable=False, silent_seconds=9.0)
     return checks(HubHealth(True, [*agents, never], enforced=enforced))
 
 

@@ -26,7 +26,7 @@ def prometheus(names, make=rendered):
     return healthy(groups=groups)
 
 
-LABELS = {
+LABELS = {  # labels that the hub declares, labels that the rules name, results of the checks
     "no labels": ((), (), []),
     "an older hub": (None, ("tier",), []),
     "the same": (("tier", "team"), ("team", "tier"), [(True, "the hub and the loaded rules name team, tier")]),

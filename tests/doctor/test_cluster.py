@@ -7,16 +7,17 @@ import pytest
 from msgspec import to_builtins
 
 import zmon
-from tests.doctor.scene import inert, serving
+from tests.doctor.scene import inert, serving, source
 from tests.metrics.scene import JOB_VIEW
 from zmon.doctor.cluster import ClusterView, ask, checks
 from zmon.errors import NotServed, Unreachable
 from zmon.schema.api import DetectorList, DetectorState, HubHealth, JobList
-from zmon.schema.host import SourceStatus
 from zmon.schema.job_snapshot import AgentStatus
 
 HUB = "http://hub:9781"
-AGENT = AgentStatus("http://node-a:9780", "node-a", True, 0.0, version=zmon.__version__, leases=())
+AGENT = AgentStatus(
+    "http://node-a:9780", host="node-a", reachable=True, silent_seconds=0.0, version=zmon.__version__, leases=()
+)
 STALL = DetectorState("stall", {"job": None})
 
 
@@ -91,8 +92,7 @@ def test_healthy_agents_share_a_check():
 
 
 def test_only_sources_that_are_down_are_inert():
-    nic = SourceStatus("nic", False, False, 5.0, 1.0, 3, "it hangs")
-    gpu = SourceStatus("gpu", False, True, 0.1, None, 0, "no driver")
+    nic, gpu = source("nic", up=False, error="it hangs"), source("gpu", up=False, absent=True, error="no driver")
     assert inert(checks(hub_view([agent(sources=(nic, gpu))]))) == {"agent node-a": "has 1 source down: nic (it hangs)"}
 
 
@@ -108,10 +108,17 @@ async def test_answers_of_a_hub_are_read():
     view = await read_hub(ANSWERS)
     assert inert(checks(view)) == {}
     assert (view.jobs, view.hosts) == (["job"], ["node-a"])
-    ill = to_builtins(hub_view([agent(reachable=False, error="refused")]).health)
-    unhealthy = await read_hub(ANSWERS | {"/healthz": (503, ill)})  # with the same body as a 200, and the reason
-    assert unhealthy.health.agents[0].error == "refused"
-    assert "500" in inert(checks(await read_hub(ANSWERS | {"/api/v1/detectors": 500})))["detectors"]
+
+
+async def test_unhealthy_hub_is_read_although_it_answers_503():
+    health = to_builtins(hub_view([agent(reachable=False, error="refused")]).health)
+    view = await read_hub(ANSWERS | {"/healthz": (503, health)})
+    assert view.health.agents[0].error == "refused"
+
+
+async def test_page_of_detectors_that_fails_is_inert_with_its_status():
+    view = await read_hub(ANSWERS | {"/api/v1/detectors": 500})
+    assert "500" in inert(checks(view))["detectors"]
 
 
 async def test_older_hub_without_the_detectors_page_is_not_inert():

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 
 from tests.boxes import Box
 from tests.build import agent_report, rank_state
+from tests.doctor.scene import source
 from tests.hostile.users import needs_root
 from zmon.box.roots import Places
 from zmon.box.versions import CURRENT
 from zmon.cli.main import cli
 from zmon.doctor.installation import installed_torch, torch_version
 from zmon.doctor.node import boxes, shared_directory, sources, space_for_boxes, timeouts
-from zmon.schema.host import SourceStatus
 from zmon.web import client
 
 UNUSED_URL = "http://127.0.0.1:1"  # port of tcpmux, which no machine serves
@@ -142,10 +142,10 @@ async def checks_of_agent(monkeypatch, **report):
 @pytest.mark.parametrize(
     ("status", "armed", "result"),
     [
-        (SourceStatus("nic", True, False, 0.1, 1.0, 0, None), True, "reads"),
-        (SourceStatus("gpu", False, True, 0.1, None, 0, "no driver"), None, "no driver"),
-        (SourceStatus("host", False, False, 5.0, 1.0, 3, "it does not answer"), False, "it does not answer"),
-        (SourceStatus("rdma", True, False, 0.1, 1.0, 0, None, 2, ("mlx5:1",)), True, "reads, but leaves out mlx5:1"),
+        (source("nic"), True, "reads"),
+        (source("gpu", up=False, absent=True, error="no driver"), None, "no driver"),
+        (source("host", up=False, error="it does not answer"), False, "it does not answer"),
+        (source("rdma", num_dropped=2, dropped=("mlx5:1",)), True, "reads, but leaves out mlx5:1"),
     ],
 )
 async def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, result):
@@ -161,7 +161,7 @@ async def test_each_source_of_the_agent_has_a_check(monkeypatch, status, armed, 
     ],
 )
 async def test_agent_of_another_box_directory_or_version_is_inert(monkeypatch, report, part):
-    check = (await checks_of_agent(monkeypatch, **report))[-1]
+    *_, check = await checks_of_agent(monkeypatch, **report)
     assert check.armed is False
     assert part in check.result
 

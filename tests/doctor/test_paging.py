@@ -96,7 +96,8 @@ def test_route_of_a_job_without_receiver_is_inert():
 def test_page_about_no_job_is_not_that_of_a_job():
     """It has no label job_id, so a route for jobs does not take it."""
     config = with_route({"receiver": "pager", "match_re": {"job_id": ".+"}})
-    config["route"]["routes"][2:] = [{"receiver": "nobody", "match": {"severity": "critical"}}]
+    ours, watchdog, _ = config["route"]["routes"]
+    config["route"]["routes"] = [ours, watchdog, {"receiver": "nobody", "match": {"severity": "critical"}}]
     results = inert(checks(alertmanager(config=config), ["dlrm"], UP_SECONDS))
     assert "page ZmonAgentsAbsent" in results
     assert "page ZmonStall" not in results
@@ -124,6 +125,9 @@ async def test_answers_of_alertmanager_are_read():
     assert state.watchdog == ALERT["labels"]
     assert [silence["id"] for silence in state.silences] == ["2"]
     assert (state.sent, state.failed) == ({"webhook": 5.0}, {"webhook": 3.0})
+
+
+async def test_alertmanager_whose_metrics_may_not_be_read_has_no_failed_notifications():
     assert (await read_alertmanager({"/metrics": 403})).failed == {}
 
 

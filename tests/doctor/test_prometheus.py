@@ -14,6 +14,7 @@ HOSTS = ["node-a"]
 
 
 def vector(*labels):
+    """Return Prometheus's answer with one series for each of these labels."""
     return {"data": {"resultType": "vector", "result": [{"metric": metric, "value": [NOW, "1"]} for metric in labels]}}
 
 

@@ -55,6 +55,7 @@ LABELS = [
 
 @pytest.fixture(scope="module")
 def config(tmp_path_factory):
+    """The path of a file with CONFIG."""
     path = tmp_path_factory.mktemp("routes") / "alertmanager.yml"
     path.write_text(CONFIG)
     return path

@@ -87,5 +87,8 @@ def test_rules_that_do_not_record_their_interval_are_quiet():
     for group in old:
         group.rules[:] = [rule for rule in group.rules if rule.name != MADE_FOR]
     assert made_for(recorded_rules(old)) == {}
-    assert made_for(recorded_rules((*rules(15, 2), *rules(2, 2)))) == {"agent": 2, "hub": 2}  # the shorter set decides
     assert scraped(agent="30s", groups=old) == []
+
+
+def test_shorter_interval_of_two_sets_of_rules_counts():
+    assert made_for(recorded_rules((*rules(15, 2), *rules(2, 2)))) == {"agent": 2, "hub": 2}

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-import zmon
+from tests.doctor.scene import agent_status
 from zmon.doctor.check import Check
 from zmon.doctor.thresholds import checks
 from zmon.schema.api import HubHealth
@@ -15,13 +15,11 @@ LONGER = Threshold("leases.eval_seconds", 1800.0, 3600.0)
 
 def agents(*leases):
     """Return one agent for each tuple of changed leases."""
-    return [
-        AgentStatus(f"http://node-{n}:9780", f"node-{n}", True, 0.0, version=zmon.__version__, leases=changed)
-        for n, changed in enumerate(leases)
-    ]
+    return [agent_status(number, leases=changed) for number, changed in enumerate(leases)]
 
 
 def threshold_checks(*leases, thresholds=()):
+    """Return the checks of a hub with these changed thresholds; `leases` has those of each agent."""
     return checks(HubHealth(True, agents(*leases), thresholds=list(thresholds)))
 
 
@@ -38,7 +36,7 @@ def test_threshold_that_the_site_changed_is_shown_with_its_default():
 
 
 def test_lease_that_all_agents_changed_has_a_single_line():
-    check = threshold_checks((LONGER,), (LONGER,))[1]
+    (_, check) = threshold_checks((LONGER,), (LONGER,))
     assert check == Check("lease", True, "leases.eval_seconds is 3600 (default 1800), on 2 agents")
 
 
@@ -63,6 +61,6 @@ def test_older_agents_and_hubs_are_not_reported_as_using_defaults():
 
 
 def test_agent_that_never_answered_is_not_reported_as_older():
-    never = AgentStatus("http://node-0:9780", None, False, 9.0)
+    never = AgentStatus("http://node-0:9780", host=None, reachable=False, silent_seconds=9.0)
     (hub,) = checks(HubHealth(False, [never], thresholds=[]))
     assert hub.name == "thresholds"

@@ -36,6 +36,7 @@ def judge_freeze(run: Run) -> str:
 
 
 def _text_of(findings: list[dict]) -> str:
+    """Return the causes and ranks of findings as text."""
     return ", ".join(f"{finding['cause']} of ranks {finding['ranks']}" for finding in findings)
 
 
@@ -97,6 +98,7 @@ def _sums(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | 
 
 
 def _count_text(total: tuple[int, int | None] | None) -> str:
+    """Return a count of collectives and their bytes as text."""
     count, size = total or (0, None)
     return f"{count:,}" if size is None else f"{count:,} ({size:,} bytes)"
 
@@ -126,6 +128,7 @@ def _clean_end(row: Row, run: Run) -> str:
 
 
 def _error_of_end(run: Run) -> str:
+    """Return how the run ended if it ended badly, or ""."""
     activities = {rank.identity.rank: rank.activity for rank in run.watched if rank.activity != "done"}
     if run.exit_code or activities:
         return f"{run.card['ending']}; the last activity of ranks is {activities or 'done'}"
@@ -142,7 +145,7 @@ def _declared(row: Row, run: Run) -> str:
     return ""
 
 
-JUDGES: dict[str, Callable[[Row, Run], str]] = {  # column → function that returns the error, or ""
+JUDGES: dict[str, Callable[[Row, Run], str]] = {  # column → function that returns the error in it, or ""
     "ranks": _ranks,
     "steps": _steps,
     "phases": _phases,

@@ -15,6 +15,8 @@ RIGHT = ""
 
 @dataclass(frozen=True)
 class Result:
+    """The result of the last play of a row."""
+
     name: str
     date: str  # such as 2026-11-27
     versions: dict[str, str]  # by package
@@ -24,6 +26,7 @@ class Result:
 
 
 def read_results() -> dict[str, Result]:
+    """Return the results by the name of their row."""
     results = msgspec.json.decode(FILE.read_bytes(), type=list[Result]) if FILE.exists() else []
     return {result.name: result for result in results}
 

@@ -124,6 +124,7 @@ def run(row: Row, programs: Path, folder: Path, freeze: bool = False) -> Run:
 
 
 def _flight(path: Path) -> FlightDump:
+    """Return the flight record in a file."""
     return msgspec.json.decode(path.read_bytes(), type=FlightDump)
 
 
@@ -160,6 +161,7 @@ def _freeze(pid: int, messages: Path) -> float | None:
 
 
 def _watched_rank(reader: BoxReader) -> WatchedRank:
+    """Return what a box says about its rank."""
     first, raw = reader.boundaries_after(0, layout.RING_CAPACITY)
     stays = Counter(
         activity for activity, _ in groupby(_activities(ring.boundaries(raw, first, reader.seed, reader.layout)))

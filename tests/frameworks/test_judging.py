@@ -19,15 +19,20 @@ DECLARED = {"samples": 40, "flops": 4000, "report": ["loss"]}
 
 
 def flight_entries(number):
+    """Return the entries of this many all-reduces of 32 bytes."""
     return [Entry(["0", ""], "gloo:all_reduce", seq, "", True, 0, input_sizes=[[8]], input_dtypes=["Float"])
             for seq in range(number)]  # fmt: skip
 
 
 def watched_rank(rank, *, job_id="job", steps=10, ops=None, phases=ROW.phases, stays=None, activity="done", samples=40):
+    """Return a rank as zmon saw it: by default it agrees with what the job counted."""
     measures = Measures(
         dict.fromkeys(phases, 1.0), ops or {"all_reduce": OpTotals(3, sent_bytes=96)}, samples=samples, flops=4000
     )
-    totals = Totals(steps, 1.0, None, None, None, 0.0, 0, measures, {}, 0.0)
+    totals = Totals(
+        steps=steps, step_seconds=1.0, last_step_time=None, last_checkpoint_time=None, memory=None,
+        overhead_seconds=0.0, dropped_records=0, measures=measures, between_seconds={}, time=0.0,
+    )  # fmt: skip
     identity = replace(IDENTITY, rank=rank, pid=100 + rank, job_id=job_id)
     return WatchedRank(
         identity, totals, Counter({"eval": 1, "checkpoint": 1, **(stays or {})}), activity, {"loss": 1.0}
@@ -35,6 +40,7 @@ def watched_rank(rank, *, job_id="job", steps=10, ops=None, phases=ROW.phases, s
 
 
 def run(*, findings=(), exit_code=0, counted=None, stopped=False, **changes):
+    """Return a run of two ranks. `changes` are those of rank 1; `counted` changes the counts of both."""
     counts = {
         rank: {"pid": 100 + rank, "steps": 10, "evaluations": 1, "checkpoints": None if rank else 1, "single": {},
                "declared": DECLARED, **(counted or {})}
@@ -46,11 +52,13 @@ def run(*, findings=(), exit_code=0, counted=None, stopped=False, **changes):
 
 
 def finding(cause, *ranks, detector="stall", severity="critical"):
+    """Return a finding as it is on the card."""
     return {"detector": detector, "cause": cause, "severity": severity, "ranks": list(ranks)}
 
 
-def wrong(play):
-    return {column: text for column, text in judge(ROW, play).items() if text}
+def wrong(judged_run):
+    """Return the errors of a run by column, without the right columns."""
+    return {column: text for column, text in judge(ROW, judged_run).items() if text}
 
 
 def test_run_in_which_zmon_and_the_job_agree_is_right():

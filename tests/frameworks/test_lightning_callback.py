@@ -14,6 +14,7 @@ from tests.places import REPOSITORY
 
 @pytest.fixture
 def callback(monkeypatch):
+    """The callback of the example, imported with a stand-in for Lightning."""
     lightning = ModuleType("lightning.pytorch")
     lightning.Callback = lightning.LightningModule = lightning.Trainer = object
     monkeypatch.setitem(sys.modules, "lightning", ModuleType("lightning"))

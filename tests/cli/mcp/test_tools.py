@@ -37,6 +37,7 @@ def tools(tmp_path_factory, requests):
 
 
 def tools_for(url):
+    """Return the tools of `zmon mcp` for the hub at this URL, asked a minute after NOW."""
     return Tools(lambda: AsyncHub(url), now=lambda: NOW + 60)
 
 
@@ -76,7 +77,7 @@ async def test_findings_have_confidence_and_next_step_the_worst_first(tools):
     assert 'findings[1].state: "resolved"' in await tools.findings(JOB, with_resolved=True)
 
 
-async def test_incidents_and_the_parts_of_one(tools):
+async def test_incidents_are_listed_and_each_part_of_one_is_read(tools):
     assert first_fields(await tools.incidents()) == ['id: "abc1"', 'id: "abd2"']
     summary = await tools.incident("abc1")
     assert "finding.confidence: 0.97" in summary
@@ -156,7 +157,7 @@ def hostile_tools(fake_server):
     about = finding(
         id=text, job_id=text, cause=text, severity=text, hosts=(text,), summary=text, detail=text, evidence=evidence
     )
-    capsule = made(about)[0]
+    capsule, _ = made(about)
     capsule = replace(capsule, left_out=(text,), versions={text: text}, finding=about)
     capsule = replace(capsule, ranks=tuple(replace(rank, host=text, last_words=text) for rank in capsule.ranks))
     capsule = replace(capsule, timeline=tuple(replace(event, what=text) for event in capsule.timeline))
@@ -174,7 +175,10 @@ def hostile_tools(fake_server):
         "incidents": {"schema": 1, "incidents": [summary] * 30},
         "incidents/x": capsule,
         "jobs/x/ranks": RankList(
-            text, [row(0, host=text, phase=text, last_words=text)] * 30, 30, RankSummary(1, 0, 0, (), {text: 1})
+            job_id=text,
+            ranks=[row(0, host=text, phase=text, last_words=text)] * 30,
+            num_rows=30,
+            summary=RankSummary(num_ranks=1, num_standing_out=0, num_missing=0, missing=(), by_state={text: 1}),
         ),
     }
     return tools_for(fake_server(lambda path, _: answers.get(path.removeprefix("/api/v1/"))).url)

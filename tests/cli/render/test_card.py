@@ -140,7 +140,7 @@ def test_card_with_too_much_to_say_has_its_size():
     many = tuple(replace(SLOW, id=f"f{number}") for number in range(9))
     card = replace(with_job(findings=(long, *many)), signals=("SIGTERM by process 8 (timeout)",) * 9, errors=("x",) * 3)
     lines = card_lines(card)
-    assert MAX_LINES - 3 < len(lines) <= MAX_LINES
+    assert MAX_LINES - 3 < len(lines) <= MAX_LINES  # the texts fill the card
     assert max(map(len, lines)) <= WIDTH
     assert any(line.startswith("next") for line in lines)
 

@@ -6,10 +6,12 @@ from zmon.schema.incident import IncidentSummary
 
 
 def summary(number, *hosts, cost=None):
+    """Return the summary of an incident that these hosts caused `number` seconds after NOW."""
     when = NOW + number
     return IncidentSummary(
-        f"f{number}", "job", "stall", "rank_frozen", "critical", (), hosts, when, when, "", lost_gpu_hours=cost
-    )
+        id=f"f{number}", job_id="job", detector="stall", cause="rank_frozen", severity="critical", ranks=(),
+        hosts=hosts, onset=when, detected=when, summary="", lost_gpu_hours=cost,
+    )  # fmt: skip
 
 
 def test_incident_counts_once_for_each_host():

@@ -10,12 +10,15 @@ from zmon.schema.curve import Efficiency, Point
 from zmon.schema.job import ExpectedStep, GpuActivity, JobView, Utilization
 
 JOB = JobView(
-    "job", 0, 4, 4, "train", 604, 0.02, 0.03, 1600.0, {}, {"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0},
-    ("node-a",), {}, (), {"forward": 21600.0, "all_to_all": 7200.0, "eval": 4.0}, 0.875,
+    job_id="job", attempt=0, world_size=4, ranks_seen=4, state="train", step=604, step_seconds=0.02,
+    step_seconds_p95=0.03, samples_per_second=1600.0, report={},
+    time={"forward": 5400.0, "all_to_all": 1800.0, "eval": 1.0}, hosts=("node-a",), labels={}, findings=(),
+    gpu_seconds={"forward": 21600.0, "all_to_all": 7200.0, "eval": 4.0}, goodput_ratio=0.875,
 )  # fmt: skip
 
 
 def lines_of(job):
+    """Return the lines of the table of a job and those below it."""
     return [line.rstrip() for line in text_of(time_table(job), width=250).splitlines()]
 
 
@@ -48,10 +51,11 @@ FROM_ONE_RANK = Efficiency(
 )  # fmt: skip
 EFFICIENCY = "efficiency: 80.0%, weak scaling from 1 rank × 512 samples (baseline ranker); recorded at this size:"
 LONGER = ExpectedStep(
-    "predicted", "ranker", 0.041, {"own": 0.030, "all_to_all": 0.011}, 0.058, {"own": 0.031, "all_to_all": 0.027}
-)
+    by="predicted", name="ranker", seconds=0.041, causes={"own": 0.030, "all_to_all": 0.011}, now_seconds=0.058,
+    now_causes={"own": 0.031, "all_to_all": 0.027},
+)  # fmt: skip
 EQUAL = replace(LONGER, by="recorded", now_seconds=0.0415, now_causes={"own": 0.0275, "all_to_all": 0.014})
-COUNTED = Utilization("counted", 2e12, 1e13, 0.2, 0.15)
+COUNTED = Utilization(source="counted", flops_per_second=2e12, peak_flops=1e13, step_ratio=0.2, wall_ratio=0.15)
 LIMITED = replace(COUNTED, memory_ratio=0.5, roofline_ratio=0.5, memory_bound=True, uncounted="1.0% in mine::op")
 PEAK = "peak: 20.0% of the peak of its devices in steps (counted operations), 15.0% over wall-clock time"
 LINES = {  # changes of the job, and a line below its table
@@ -78,12 +82,13 @@ LINES = {  # changes of the job, and a line below its table
     ),
     "peak unknown": ({"utilization_unknown": "no peak of Imaginary 1"}, "peak: unknown, no peak of Imaginary 1"),
     "GPUs": (
-        {"gpu_activity": GpuActivity(0.431, 0.402, 0.21)},
+        {"gpu_activity": GpuActivity(tensor_ratio=0.431, tensor_wall_ratio=0.402, memory_ratio=0.21)},
         "GPUs: tensor cores are busy 43.1% of the time in steps, 40.2% of wall-clock time, "
         "21.0% of the memory bandwidth is used",
     ),
     "GPUs that measure less": (
-        {"gpu_activity": GpuActivity(0.431, None)}, "GPUs: tensor cores are busy 43.1% of the time in steps"
+        {"gpu_activity": GpuActivity(tensor_ratio=0.431, tensor_wall_ratio=None)},
+        "GPUs: tensor cores are busy 43.1% of the time in steps",
     ),
     "rate inferred from the loader": (
         {"samples_source": "loader"}, "samples/s: 1,600 (inferred from the DataLoader)"

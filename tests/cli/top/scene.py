@@ -30,16 +30,19 @@ FROZEN = finding(
 def job(job_id="dlrm-7", **changes):
     """Return a job of four ranks that trains."""
     healthy = JobView(
-        job_id, 0, 4, 4, "train", 604, 0.0832, 0.1, 18618.0, {"loss": 0.5}, dict(TIME), ("node-a",), {}, ()
-    )
+        job_id=job_id, attempt=0, world_size=4, ranks_seen=4, state="train", step=604, step_seconds=0.0832,
+        step_seconds_p95=0.1, samples_per_second=18618.0, report={"loss": 0.5}, time=dict(TIME), hosts=("node-a",),
+        labels={}, findings=(),
+    )  # fmt: skip
     return replace(healthy, **changes)
 
 
 def row(rank, **changes):
     """Return a rank that trains."""
     healthy = RankRow(
-        rank, "node-a", 1000 + rank, True, "R", None, "train", "forward", 604, None, None, 0.004, 0.0,
-        self_seconds=0.06, exposed_seconds=0.02,
+        rank, host="node-a", pid=1000 + rank, alive=True, process_state="R", exit_status=None, activity="train",
+        phase="forward", step=604, op=None, sequence=None, state_seconds=0.004, overdue_seconds=0.0, self_seconds=0.06,
+        exposed_seconds=0.02,
     )  # fmt: skip
     return msgspec.structs.replace(healthy, **changes)
 
@@ -51,14 +54,23 @@ def waiting(rank):
 
 def healthy():
     """Return a state with one healthy job."""
-    return HubState(NOW, False, (job(),), (), "dlrm-7", tuple(map(row, range(4))))
+    return HubState(
+        time=NOW, blind=False, jobs=(job(),), findings=(), ranks_job_id="dlrm-7", ranks=tuple(map(row, range(4)))
+    )
 
 
 def stalled():
     """Return a state in which rank 2 is stopped and the others wait for it."""
     ranks = (*map(waiting, (0, 1, 3)), row(2, process_state="T", state_seconds=192.0))
     affected = job(state="stalled", findings=("f1",), step_seconds=None, samples_per_second=None)
-    return HubState(NOW, False, (with_headline(affected, (FROZEN,)),), (FROZEN,), "dlrm-7", ranks)
+    return HubState(
+        time=NOW,
+        blind=False,
+        jobs=(with_headline(affected, (FROZEN,)),),
+        findings=(FROZEN,),
+        ranks_job_id="dlrm-7",
+        ranks=ranks,
+    )
 
 
 class Hub:

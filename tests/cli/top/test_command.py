@@ -33,7 +33,7 @@ ANSWERS = {
 
 @pytest.fixture
 def http_hub(fake_server):
-    """A hub that serves `answers`; any other path is a 404."""
+    """The URL of a hub, and its answers by path, which a test may change; any other path is a 404."""
     answers = dict(ANSWERS)
     return fake_server(lambda path, _: answers.get(path)).url, answers
 
@@ -88,9 +88,10 @@ def test_terminal_shows_finding_and_outage_and_q_quits(http_hub, monkeypatch, co
     assert bool(COLOUR.search(output)) is colour
 
 
-def test_closed_terminal_ends_it(http_hub):
-    """It has another session than the terminal, so no SIGHUP ends it."""
-    with terminal(http_hub[0]) as (process, user):
+def test_closed_terminal_ends_top(http_hub):
+    """`zmon top` is in another session than the terminal, so no SIGHUP ends it."""
+    url, _ = http_hub
+    with terminal(url) as (process, user):
         read_until(user, b"STALLED rank_frozen")
         closed = os.open(os.devnull, os.O_RDONLY)
         os.dup2(closed, user)
@@ -117,15 +118,17 @@ def test_missing_textual_is_reported_with_install_command(command, monkeypatch):
 
 
 async def fetch(url, job_id):
+    """Return what `zmon top` reads from the hub if this job is selected."""
     async with connect(url) as ask:
         return await ask(job_id, NOW)
 
 
 async def test_state_has_the_jobs_findings_and_ranks_of_the_hub(http_hub):
-    state = await fetch(http_hub[0], "dlrm-7")
+    url, _ = http_hub
+    state = await fetch(url, "dlrm-7")
     assert ([job.job_id for job in state.jobs], [f.id for f in state.findings]) == (["dlrm-7"], ["f1"])
     assert ([r.rank for r in state.ranks], state.ranks_note) == ([0, 1], "")
-    assert (await fetch(http_hub[0], None)).ranks == ()
+    assert (await fetch(url, None)).ranks == ()
 
 
 @pytest.mark.parametrize(

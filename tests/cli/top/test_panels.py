@@ -24,6 +24,12 @@ from zmon.schema.job import Progress
 OUTAGE = Outage(NOW - 42, "cannot reach http://hub:9781: Connection refused")
 
 
+def failed():
+    """Return a job that a fault has ended."""
+    gone = job("d-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
+    return with_headline(gone, ())
+
+
 def test_state_line_of_hub_that_never_answered_reports_no_data():
     assert state_line("http://hub:9781", None, OUTAGE, NOW).plain.endswith("There is no data yet")
 
@@ -52,7 +58,8 @@ def test_shares_of_time_are_computed_from_growth(time, before, expected):
 
 
 def test_selected_job_has_its_progress_and_why_its_ranks_are_unknown():
-    state = replace(healthy(), jobs=(job(progress=Progress(1208, 604)),), ranks=(), ranks_note="ranks unknown: why")
+    selected = job(progress=Progress(planned_steps=1208, step=604))
+    state = replace(healthy(), jobs=(selected,), ranks=(), ranks_note="ranks unknown: why")
     _, progress, ranks = job_line(state, "dlrm-7", {}).plain.splitlines()
     assert progress == "step 604 of 1,208 (50 %)"
     assert ranks == "ranks unknown: why"
@@ -93,13 +100,8 @@ def test_shortened_names_keep_both_ends():
 
 def test_jobs_are_listed_by_their_urgency():
     jobs = (job("a-done", state="done"), job("b-healthy"), job("c-slow", findings=("f1",)), failed())
-    listed = HubState(NOW, False, jobs, ()).listed
+    listed = HubState(time=NOW, blind=False, jobs=jobs, findings=()).listed
     assert [view.job_id for view in listed] == ["c-slow", "d-failed", "b-healthy", "a-done"]
-
-
-def failed():
-    gone = job("d-failed", state="exited", ranks_seen=0, step_seconds=None, samples_per_second=None, ended=ended_job())
-    return with_headline(gone, ())
 
 
 def test_ended_job_is_marked_and_has_no_numbers_of_a_running_job():

@@ -55,7 +55,7 @@ async def test_hub_that_answers_again_is_not_shown_as_unreachable():
 
 
 async def test_screen_without_jobs_shows_command_that_starts_job():
-    async with top(HubState(NOW, False, (), ())) as (app, pilot, _):
+    async with top(HubState(time=NOW, blind=False, jobs=(), findings=())) as (app, pilot, _):
         assert "0 jobs, no findings" in screen(app)
         assert "zmon demo" in screen(app)
         await pilot.press("down", "enter", "up")
@@ -72,7 +72,9 @@ async def test_long_names_leave_room_for_numbers():
     long = "x" * 30 + "middle" + "y" * 28
     ranks = tuple(row(rank, host="h" * 63) for rank in range(4))
     affected = finding(job_id=long, summary="s" * 300, hosts=("h" * 63,))
-    state = HubState(NOW, False, (job(long, findings=("f1",)),), (affected,), long, ranks)
+    state = HubState(
+        time=NOW, blind=False, jobs=(job(long, findings=("f1",)),), findings=(affected,), ranks_job_id=long, ranks=ranks
+    )
     async with top(state) as (app, _, _):
         lines = screen(app).splitlines()
         assert all(len(line) <= 80 for line in lines)
@@ -82,8 +84,9 @@ async def test_long_names_leave_room_for_numbers():
         assert any(line.split()[:4] == ["!", "2", "hhhhhhhhhh…hhhhhhhhh", "train"] for line in lines)
 
 
-def state_with_jobs(number):
-    return HubState(NOW, False, tuple(job(f"job-{n:02}") for n in range(number)), ())
+def state_with_jobs(count):
+    """Return a state with this many healthy jobs."""
+    return HubState(time=NOW, blind=False, jobs=tuple(job(f"job-{n:02}") for n in range(count)), findings=())
 
 
 async def test_keys_select_among_64_jobs_and_the_selected_row_stays_visible():

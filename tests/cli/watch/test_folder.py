@@ -13,7 +13,7 @@ from zmon.cli.watch.outcome import reason_unwatched
 @pytest.mark.parametrize(
     ("job", "names"), [(JOB, ["zmon-job-1", "zmon-job-1-2"]), (UNSEEN, ["zmon-job-1-node-a", "zmon-job-1-node-a-2"])]
 )
-def test_folder_of_a_job_is_a_new_one(tmp_path, job, names):
+def test_new_folder_of_a_job_gets_a_number_if_its_name_is_taken(tmp_path, job, names):
     assert [new_folder(tmp_path, job, "node-a").name for _ in names] == names
 
 
@@ -28,9 +28,11 @@ def test_report_is_one_page_with_the_card_and_the_incidents():
         assert outside not in text
 
 
-def test_report_of_nothing_escapes_the_command():
+def test_report_without_a_job_escapes_the_command():
     card = replace(DONE, jobs=(), unwatched=Advice("none", ""), command="<b>")
-    assert "<b>" not in page(card, None, (), ()).replace("<pre>", "")
+    text = page(card, None, (), ())
+    assert "<b>" not in text
+    assert "&lt;b&gt;" in text
 
 
 REASONS = {  # command, environment → why nothing was seen

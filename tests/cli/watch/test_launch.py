@@ -57,7 +57,7 @@ def test_folder_without_room_for_a_lock_says_so(tmp_path):
         take_lock(Launch(7, is_shared=True), tmp_path / "file" / "boxes")
 
 
-def test_watch_of_its_own_needs_no_lock(tmp_path):
+def test_watch_of_a_launch_that_is_not_shared_needs_no_lock(tmp_path):
     launch = Launch(7, is_shared=False)
     assert take_lock(launch, tmp_path)
     assert take_lock(launch, tmp_path)

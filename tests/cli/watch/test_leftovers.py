@@ -30,7 +30,7 @@ def dead_box(folder, watch):
         pytest.param(0, True, id="no watch"),
     ],
 )
-def test_boxes_of_this_watch_are_deleted(tmp_path, watch, stays):
+def test_boxes_of_this_watch_and_no_others_are_deleted(tmp_path, watch, stays):
     box = dead_box(tmp_path, watch)
     remove_boxes(tmp_path, [JOB, "no-such-job"], WATCH)
     assert box.exists() == stays

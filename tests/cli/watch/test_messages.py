@@ -1,4 +1,4 @@
-"""Tests of messages that nobody reads."""
+"""Test that `zmon watch` goes on if nobody reads its messages."""
 
 import os
 import subprocess

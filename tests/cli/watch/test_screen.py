@@ -21,10 +21,12 @@ def env(tmp_path):
 
 
 def watch(*command):
+    """Return the words of `zmon watch --top` for a command."""
     return [sys.executable, "-m", "zmon", "watch", "--top", "--", *command]
 
 
 def output(folder):
+    """Return what the command has written to the file in this folder."""
     (file,) = folder.glob("zmon-output-*.log")
     return file.read_text()
 

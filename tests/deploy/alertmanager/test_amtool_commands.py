@@ -15,7 +15,7 @@ COMMAND = re.compile(r"\bamtool (?:--alertmanager\.url=\S+ )?((?:alert|silence) 
 COMMANDS = [words for page in PAGES for words in COMMAND.findall((REPOSITORY / page).read_text())]
 
 
-def test_commands_of_the_pages():
+def test_pages_have_commands_that_add_and_query_alerts_and_that_add_a_silence():
     assert {"alert add", "alert query", "silence add"} == {" ".join(words.split()[:2]) for words in COMMANDS}
 
 

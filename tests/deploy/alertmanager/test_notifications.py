@@ -71,6 +71,7 @@ def alerting(request, tmp_path):
 
 
 def is_ready(address):
+    """Return whether the Alertmanager at this address answers that it is ready."""
     try:
         return requests.get(f"http://{address}/-/ready", timeout=2).status_code == 200
     except requests.ConnectionError:
@@ -86,6 +87,7 @@ def post(url, alerts, seconds):
 
 
 def alert(number, **labels):
+    """Return a critical alert about job `ads`, with these changes of its labels."""
     names = {"alertname": "ZmonFindingCritical", "job_id": "ads", "severity": "critical", "detector": f"d{number}"}
     return {"labels": names | labels, "annotations": LINKS | {"summary": f"fault {number}", "description": "Look."}}
 

@@ -12,7 +12,7 @@ import yaml
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-# group/version: kinds and whether they have a namespace
+# group/version → kind → whether its objects have a namespace
 CORE = {
     "v1": {"Namespace": False, "Secret": True, "ConfigMap": True, "Service": True, "ServiceAccount": True},
     "apps/v1": {"DaemonSet": True, "StatefulSet": True, "Deployment": True},

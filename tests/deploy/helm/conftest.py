@@ -1,4 +1,4 @@
-"""The objects that Helm creates from the chart, with the values of helm/zmon/ci."""
+"""Install the chart with the real Helm and the values of helm/zmon/ci; the tests read the objects that it creates."""
 
 import functools
 import json
@@ -13,7 +13,7 @@ from tests.places import REPOSITORY
 CHART = REPOSITORY / "helm/zmon"
 PYTHON = REPOSITORY / ".venv-helm/bin/python"
 ENGINE = REPOSITORY / "tests/deploy/helm/engine.py"
-SECONDS = 120
+TIMEOUT_SECONDS = 120  # of a call of Helm
 OLDEST, NEWEST = "1.27", "1.34"  # of Kubernetes: the chart's kubeVersion, and the newest that was tried
 ISSUER = {"tls": {"certManager": {"issuer": {"name": "ca"}}}}
 WITHOUT_OPERATOR = ("cert-manager.io/v1",)
@@ -25,7 +25,7 @@ def engine(*words, given=""):
     if not PYTHON.exists():
         pytest.skip("there is no .venv-helm: run scripts/setup-helm on a machine with Python 3.12")
     command = [PYTHON, ENGINE, *words]
-    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=SECONDS, check=False)
+    return subprocess.run(command, input=given, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
 
 
 class Release(list):

@@ -1,4 +1,4 @@
-"""Pod Security "restricted" (kubernetes.io: Pod Security Standards)."""
+"""The level "restricted" of the Pod Security Standards of Kubernetes, as a check of a pod."""
 
 RESTRICTED_VOLUMES = {
     "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret",

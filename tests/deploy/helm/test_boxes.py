@@ -12,9 +12,12 @@ from tests.hostile.users import needs_root
 WITH_EMPTY_DIR = "secrets"  # the values of helm/zmon/ci with emptyDir boxes, a given namespace and two hubs
 
 
-def test_namespace_of_agents_allows_privileged_pods_and_is_not_made_if_it_is_given(installed):
+def test_namespace_of_agents_allows_privileged_pods(installed):
     labels = installed("default").of("Namespace")["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "privileged"
+
+
+def test_namespace_that_is_given_is_not_made(installed):
     assert not [thing for thing in installed(WITH_EMPTY_DIR) if thing["kind"] == "Namespace"]
 
 
@@ -27,7 +30,7 @@ def test_agents_mount_the_folders_of_the_kubelet_only_with_emptydir_boxes(instal
     assert [container["name"] for container in in_volumes["containers"]] == ["agent"]
 
 
-FOLDERS = {
+FOLDERS = {  # what the boxes of a node are in → commands that mount it, exit code of the init container
     "a tmpfs": ("mount -t tmpfs -o mode=1777 zmon /run/zmon", 0),
     "a tmpfs of the host": ("mount -t tmpfs -o mode=1777 zmon /run/host && mount --bind /run/host /run/zmon", 0),
     "a part of the host's /run": ("chmod 1777 /run/host && mount --bind /run/host /run/zmon", 1),

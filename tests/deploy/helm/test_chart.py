@@ -20,6 +20,7 @@ def compared(objects):
 
 
 def identity(thing):
+    """Return kind, namespace and name of an object."""
     return thing["kind"], thing["metadata"].get("namespace", ""), thing["metadata"]["name"]
 
 

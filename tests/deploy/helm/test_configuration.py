@@ -1,4 +1,7 @@
-"""A real agent and hub with the chart's configuration, and certificates with the names that the chart asks for."""
+"""Tests of the chart's configuration with a real agent and hub: each part may ask what its role allows, and no more.
+
+The certificates have the names that the chart asks cert-manager for.
+"""
 
 import contextlib
 import socket

@@ -102,11 +102,13 @@ def test_hub_and_doctor_look_for_the_pods_of_the_agents(installed, name):
     assert agent_url(msgspec.convert(pod, Pod), "https", pods.port) == "https://192.168.0.7:9780"
 
 
-def test_only_named_pods_may_connect_to_the_hub_and_none_to_the_dashboard_without_a_proxy(installed):
-    objects = installed("default")
-    (rule,) = objects.of("NetworkPolicy", "zmon-hub")["spec"]["ingress"]
+def test_only_dashboard_and_prometheus_may_connect_to_the_hub(installed):
+    (rule,) = installed("default").of("NetworkPolicy", "zmon-hub")["spec"]["ingress"]
     peers = [peer["podSelector"]["matchLabels"] for peer in rule["from"]]
     assert [peer["app.kubernetes.io/name"] for peer in peers] == ["zmon", "prometheus"]
     assert peers[0]["app.kubernetes.io/component"] == "dashboard"
-    dashboard = objects.of("NetworkPolicy", "zmon-dashboard")["spec"]
+
+
+def test_no_pod_may_connect_to_the_dashboard_without_a_proxy(installed):
+    dashboard = installed("default").of("NetworkPolicy", "zmon-dashboard")["spec"]
     assert (dashboard["policyTypes"], dashboard["ingress"]) == (["Ingress"], [])

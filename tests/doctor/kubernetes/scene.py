@@ -88,14 +88,14 @@ def typed(kind, *things):
 
 
 HEALTHY = ClusterObjects(
-    AGENTS,
-    typed(Pod, *(pod(f"zmon-agent-{number}", f"10.0.0.{number}") for number in range(3))),
-    typed(DaemonSet, daemon_set()),
-    typed(Namespace, namespace("zmon"), namespace("monitoring"), of_chart("Namespace")),
-    typed(PrometheusObject, prometheus()),
-    typed(Monitor, monitor("PodMonitor")),
-    typed(Monitor, monitor("ServiceMonitor")),
-    typed(PrometheusRule, rule()),
+    agents=AGENTS,
+    pods=typed(Pod, *(pod(f"zmon-agent-{number}", f"10.0.0.{number}") for number in range(3))),
+    daemon_sets=typed(DaemonSet, daemon_set()),
+    namespaces=typed(Namespace, namespace("zmon"), namespace("monitoring"), of_chart("Namespace")),
+    prometheuses=typed(PrometheusObject, prometheus()),
+    pod_monitors=typed(Monitor, monitor("PodMonitor")),
+    service_monitors=typed(Monitor, monitor("ServiceMonitor")),
+    rules=typed(PrometheusRule, rule()),
 )
 
 

@@ -13,6 +13,7 @@ NAMESPACES = typed(Namespace, namespace("zmon-agents", team="ml"), namespace("mo
 
 
 def judged(thing=OURS, kind=POD_MONITOR, namespaces=NAMESPACES, **spec):
+    """Return whether the Prometheus with these changes of its selectors selects an object, and why not."""
     (server,) = typed(PrometheusObject, prometheus(**spec))
     return selection(server, kind, thing, namespaces)
 

@@ -12,7 +12,7 @@ from rows import BATCH, MIDDLE, STEPS, evaluate, network, table
 from torch import nn
 from torch.utils.data import DataLoader
 
-ACCUMULATE = 2
+ACCUMULATE = 2  # batches of a step
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
 The job runs in the environment of its framework and does not know zmon. torch's flight recorder counts each collective
 in C++, below the functions that zmon watches. With gloo the recorder lacks sends and receives. A job that calls them
-counts them itself.
+counts them itself. OUT, in the usage of each job, is the folder of these files.
 """
 
 from __future__ import annotations

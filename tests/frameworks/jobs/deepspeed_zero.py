@@ -12,7 +12,7 @@ from counting import Count
 from rows import BATCH, MIDDLE, evaluate, loader, network
 from torch import nn
 
-ACCUMULATE = 2
+ACCUMULATE = 2  # batches of a step
 
 
 def main() -> None:

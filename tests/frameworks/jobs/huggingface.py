@@ -14,7 +14,7 @@ from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainerCallback, 
 STEPS = 200
 MIDDLE = 60  # the Trainer evaluates and saves each time after so many steps
 LENGTH = 32  # tokens per sample
-BATCH = 4
+BATCH = 4  # samples of a rank
 VOCABULARY = 500
 
 
@@ -30,6 +30,8 @@ class Tokens(Dataset):
 
 
 class Counting(TrainerCallback):
+    """Count the updates, evaluations and checkpoints of this rank."""
+
     def __init__(self, count: Count) -> None:
         self.count = count
 

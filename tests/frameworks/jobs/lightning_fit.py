@@ -19,6 +19,8 @@ EXAMPLE = "--example" in sys.argv
 
 
 class Module(lightning.LightningModule):
+    """The network of `rows.py` with its loss and optimizer."""
+
     def __init__(self) -> None:
         super().__init__()
         self.net = network()
@@ -36,6 +38,8 @@ class Module(lightning.LightningModule):
 
 
 class Counting(Callback):
+    """Count the updates and evaluations of this rank."""
+
     def __init__(self, count: Count) -> None:
         self.count = count
 
@@ -50,6 +54,8 @@ class Counting(Callback):
 
 
 class Saving(ModelCheckpoint):
+    """Save as Lightning does, and count the checkpoints of this rank."""
+
     def _save_checkpoint(self, trainer: lightning.Trainer, filepath: str) -> None:
         super()._save_checkpoint(trainer, filepath)
         # Rank 0 saves, and the other rank waits. The callback of the example marks a checkpoint on both.

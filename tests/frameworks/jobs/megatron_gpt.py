@@ -2,6 +2,8 @@
 
 Megatron puts its buffers on the current CUDA device and forks the state of CUDA's random numbers. This machine has no
 GPU, so the script makes the processor that device, and the fork does nothing.
+
+Usage: `torchrun --nproc-per-node 2 megatron_gpt.py OUT`.
 """
 
 import sys
@@ -36,7 +38,7 @@ from megatron.core.transformer import TransformerConfig  # noqa: E402
 STEPS = 200
 MIDDLE = 60  # the step after which the job evaluates and saves
 LENGTH = 32  # tokens per sample
-BATCH = 4
+BATCH = 4  # samples of a micro-batch
 VOCABULARY = 128
 
 

@@ -1,4 +1,7 @@
-"""Train a pipeline of two stages with torch.distributed.pipelining and its schedule 1F1B."""
+"""Train a pipeline of two stages with torch.distributed.pipelining and its schedule 1F1B.
+
+Usage: `torchrun --nproc-per-node 2 pipelining.py OUT`.
+"""
 
 import sys
 

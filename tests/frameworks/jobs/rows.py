@@ -10,10 +10,11 @@ from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
 STEPS = 240
 MIDDLE = 80  # the step after which a job evaluates and saves
 WIDTH = 64  # numbers in a row of the table
-BATCH = 8
+BATCH = 8  # rows
 
 
 def network() -> nn.Module:
+    """Return the network, with the same weights on every rank."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, 1))
 
@@ -32,6 +33,7 @@ def loader(accumulate: int = 1) -> DataLoader:
 
 @torch.no_grad()
 def evaluate(model: nn.Module) -> float:
+    """Return the mean loss over eight batches. The model is in evaluation mode meanwhile."""
     model.eval()
     losses = [nn.functional.mse_loss(model(x), y) for x, y in DataLoader(table(8 * BATCH), BATCH)]
     model.train()

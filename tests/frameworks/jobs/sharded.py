@@ -1,4 +1,7 @@
-"""Train with FSDP2; evaluate with the sharded model, and save with torch's distributed checkpoint."""
+"""Train with FSDP2; evaluate with the sharded model, and save with torch's distributed checkpoint.
+
+Usage: `torchrun --nproc-per-node 2 sharded.py OUT`.
+"""
 
 import sys
 

@@ -1,4 +1,7 @@
-"""Train one replica group of two ranks with torchft: its manager votes on each update, FSDP2 shards the model."""
+"""Train one replica group of two ranks with torchft: its manager votes on each update, FSDP2 shards the model.
+
+Usage: `torchrun --nproc-per-node 2 torchft_ddp.py OUT`.
+"""
 
 import os
 import sys

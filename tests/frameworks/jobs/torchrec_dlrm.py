@@ -2,6 +2,8 @@
 
 The embedding tables are sharded, and their optimizer runs inside the backward pass. The dense layers have another
 optimizer.
+
+Usage: `torchrun --nproc-per-node 2 torchrec_dlrm.py OUT`.
 """
 
 import sys

@@ -3,6 +3,8 @@
 torchtitan is for GPUs, so the script replaces some parts. The device is the processor, which gets the functions of CUDA
 about memory. torch's plain attention replaces flex attention, which has no backward pass on processors. The script
 makes the tokenizer and the data. Model, sharding, optimizer, loop, validation and checkpoints are torchtitan's.
+
+Usage: `torchrun --nproc-per-node 2 torchtitan_llama.py OUT`.
 """
 
 import json
@@ -52,6 +54,7 @@ def divide_after_sum(self, factor: float) -> None:
 
 
 def write_data(folder: Path) -> None:
+    """Write a tokenizer of letters and a file of texts, as torchtitan reads them."""
     letters = "abcdefghijklmnopqrstuvwxyz "
     vocabulary = {word: number for number, word in enumerate(["<unk>", "<s>", "</s>", *letters])}
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))

@@ -13,16 +13,18 @@ WAITS = [*done(3), entry(4)]
 
 
 def analyzed(paths):
+    """Return the analysis of these flight records."""
     dumps = flight_recorder.read(sorted(paths))
     return analyze_dumps(dumps.ranks, "job", dumps.notes)
 
 
 def diagnosis(analysis):
+    """Return cause and ranks of the only finding."""
     (finding,) = analysis.findings
     return finding.cause, finding.ranks
 
 
-def test_recorded_job_in_which_a_rank_skips_a_collective():
+def test_rank_of_a_recorded_job_that_skips_a_collective_is_named():
     analysis = analyzed((RECORDED / "skipped").iterdir())
     assert diagnosis(analysis) == ("compute_hang", (2,))
     (finding,) = analysis.findings
@@ -34,7 +36,7 @@ def test_recorded_job_in_which_a_rank_skips_a_collective():
     ]  # fmt: skip
 
 
-def test_recorded_job_in_which_a_rank_calls_another_collective():
+def test_rank_of_a_recorded_job_that_calls_another_collective_is_named():
     analysis = analyzed((RECORDED / "other_op").iterdir())
     assert diagnosis(analysis) == ("collective_mismatch", (1,))
     assert "rank 1: broadcast [128]" in analysis.findings[0].summary
@@ -85,7 +87,7 @@ CASES = {  # the entries of each rank, None: it has no file; cause and ranks; a 
 
 
 @pytest.mark.parametrize(("by_rank", "expected", "part"), CASES.values(), ids=CASES)
-def test_diagnosis_from_the_records_of_nccl(tmp_path, by_rank, expected, part):
+def test_records_of_nccl_lead_to_the_diagnosis(tmp_path, by_rank, expected, part):
     analysis = analyzed(write(tmp_path, *by_rank))
     assert [(finding.cause, finding.ranks) for finding in analysis.findings] == ([expected] if expected else [])
     assert part in " ".join([*(finding.summary for finding in analysis.findings), *analysis.notes])
@@ -97,7 +99,8 @@ def test_diagnosis_from_the_records_of_nccl(tmp_path, by_rank, expected, part):
     [("a rank has not issued it", True), ("other sizes of an all-to-all", True), ("all wait in the same", False)],
 )
 def test_records_are_conclusive_unless_all_wait_in_the_same(tmp_path, name, conclusive):
-    assert analyzed(write(tmp_path, *CASES[name][0])).conclusive is conclusive
+    by_rank, _, _ = CASES[name]
+    assert analyzed(write(tmp_path, *by_rank)).conclusive is conclusive
 
 
 @pytest.mark.parametrize("number", [1, 2, 5])

@@ -12,6 +12,8 @@ from zmon.offline.analyze import play, read
 
 @pytest.fixture
 def run(tmp_path):
+    """Return a function that runs `zmon analyze` over a step log in this process, and returns click's result."""
+
     def run(steps, *arguments):
         return CliRunner().invoke(analyze, [str(written(tmp_path / "log.jsonl", steps)), *arguments])
 

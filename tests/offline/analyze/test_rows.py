@@ -9,6 +9,7 @@ from zmon.offline.analyze import read
 
 
 def measures(log, rank=0, step=1):
+    """Return what was counted in a step of a rank."""
     return by_step(log)[0, rank][step].measures
 
 
@@ -76,7 +77,7 @@ def test_unusable_rows_are_counted_by_their_reason(tmp_path):
 def test_long_log_is_thinned_to_the_same_steps_of_every_rank(tmp_path, monkeypatch):
     monkeypatch.setattr("zmon.offline.analyze.rows.MAX_ROWS", 100)
     log = read([written(tmp_path / "a.jsonl", rows(steps=200))])
-    assert log.every == 8
+    assert log.every == 8  # 800 rows of four ranks
     assert {tuple(steps) for steps in by_step(log).values()} == {tuple(range(8, 201, 8))}
 
 

@@ -6,7 +6,8 @@ from random import Random
 from tests.steps import Measures, OpTotals, StepRecord, set_steps
 from zmon.offline.analyze.rows import StepTable
 
-STEP_SECONDS = 0.040
+SELF_SECONDS, EXCHANGE_SECONDS = 0.030, 0.009  # of a step without noise
+STEP_SECONDS = 0.040  # about the median: each step waits for the slower rank
 PAUSE_EVERY, PAUSE_SECONDS = 250, 0.6
 
 
@@ -26,8 +27,8 @@ def log(seed, slower=0.0, steps=2000, ranks=2, spread=0.03, correlation=0.8, dri
         wave = drift * sin(phase + 25 * step / steps)
         noise = sqrt(1 - correlation**2) * spread
         deviations = [correlation * deviation + chance.gauss(0, noise) for deviation in deviations]
-        self_seconds = [0.030 * exp(deviation + wave) for deviation in deviations]
-        exchange = 0.009 * exp(chance.gauss(0, 0.05)) + (PAUSE_SECONDS if step % PAUSE_EVERY == 0 else 0)
+        self_seconds = [SELF_SECONDS * exp(deviation + wave) for deviation in deviations]
+        exchange = EXCHANGE_SECONDS * exp(chance.gauss(0, 0.05)) + (PAUSE_SECONDS if step % PAUSE_EVERY == 0 else 0)
         for rank, seconds in enumerate(self_seconds):
             phases = {"data": 0.1 * seconds, "forward": 0.3 * seconds, "backward": 0.6 * seconds}
             exposed_seconds = max(self_seconds) - seconds + exchange

@@ -9,7 +9,10 @@ from zmon.offline.compare import Series, compare_gauges
 
 
 def run(seed, higher=0.0, reports=200, every=10, samples=64, noise=0.003, name="loss", shift=0):
-    """Return a run whose falling loss is reported every `every` steps."""
+    """Return a run whose falling loss is reported every `every` steps, from step `every + shift` on.
+
+    Each loss is higher by the ratio `higher`, with Gaussian noise of the deviation `noise`.
+    """
     chance = Random(seed)
     points = []
     for number in range(1, reports + 1):
@@ -22,6 +25,7 @@ def run(seed, higher=0.0, reports=200, every=10, samples=64, noise=0.003, name="
 
 
 def compare_single_gauge(before, after):
+    """Return the change of the only gauge of two runs."""
     (change,) = compare_gauges(before, after)
     return change
 
@@ -36,7 +40,7 @@ def compare_single_gauge(before, after):
         pytest.param(run(1), run(2, shift=100_000), "unknown", id="no common samples"),
     ],
 )
-def test_change_of_a_loss(before, after, result):
+def test_change_of_a_loss_of_half_a_percent_is_detected_at_equal_samples(before, after, result):
     change = compare_single_gauge(before, after)
     assert change.result == result
     if result in ("higher", "lower"):

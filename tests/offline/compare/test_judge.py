@@ -14,13 +14,16 @@ NOISY = {"spread": 0.06, "correlation": 0.8, "drift": 0.02}
 
 @cache
 def run(seed, name="a", **options):
+    """Return the series of a run, which `log` makes with these options."""
     return series(name, log(seed, **options))
 
 
 def changes(before, after):
+    """Return the changes between two runs by name."""
     return {change.name: change for change in compare(before, after)}
 
 
+# Only `make test-all` runs the slow seeds.
 SEEDS = [pytest.param(seed, marks=pytest.mark.slow if seed >= 3 else ()) for seed in range(10)]
 
 
@@ -106,7 +109,8 @@ ALIKE = {
 
 @pytest.mark.parametrize(("before", "after"), ALIKE.values(), ids=ALIKE)
 def test_pauses_lengths_and_step_numbers_of_runs_do_not_count(before, after):
-    assert compare(before(), after())[0].result == "alike"
+    step, *_ = compare(before(), after())
+    assert step.result == "alike"
 
 
 def test_comparison_of_few_steps_is_unknown():

@@ -6,10 +6,10 @@ from tests.offline.compare.runs import log
 from zmon.offline.compare import series
 
 
-def test_columns_cover_the_run():
+def test_columns_have_all_steps_of_the_run():
     run = series("a", log(1, steps=50))
     assert (run.world_size, list(run.steps)) == (2, list(range(1, 51)))
-    assert run.samples == [128] * 50
+    assert run.samples == [128] * 50  # 64 of each rank
     assert run.caveats == ()
 
 

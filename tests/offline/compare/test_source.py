@@ -11,6 +11,7 @@ from zmon.offline.compare import series, steps_of
 
 @pytest.fixture
 def log(tmp_path):
+    """The path of a step log: 20 steps of two ranks."""
     return written(tmp_path / "a.jsonl", rows(steps=20, ranks=2, seconds=1.0))
 
 
@@ -26,6 +27,7 @@ def data(tmp_path):
 
 
 def numbers(log):
+    """Return the numbers of the steps of each rank."""
     return {rank: list(steps) for (_, rank), steps in by_step(log).items()}
 
 

@@ -15,6 +15,7 @@ from zmon.offline.analyze.formats import flight_recorder
 
 
 def read_one(tmp_path, data):
+    """Write the bytes as the dump of rank 0, and read it."""
     (tmp_path / "trace_rank_0").write_bytes(data)
     return flight_recorder.read([tmp_path / "trace_rank_0"])
 

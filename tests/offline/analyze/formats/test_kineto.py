@@ -18,14 +18,17 @@ MS = 1000.0  # a trace is in microseconds
 
 
 def event(name, begin, end, cat="cpu_op", tid=1, **args):
+    """Return an event of a trace. `begin` and `end` are in ms."""
     return {"ph": "X", "cat": cat, "name": name, "ts": begin * MS, "dur": (end - begin) * MS, "tid": tid, "args": args}
 
 
 def mark(name, begin, end, cat="user_annotation", tid=1):
+    """Return a mark of the profiler, such as that of a step or of a collective."""
     return event(name, begin, end, cat, tid)
 
 
 def trace(tmp_path, *events, rank=0, world_size=1, name=None):
+    """Write the trace of a rank, and return its path."""
     content = {"schemaVersion": 1, "distributedInfo": {"rank": rank, "world_size": world_size}, "traceEvents": events}
     path = tmp_path / (name or f"rank{rank}.json")
     path.write_text(json.dumps(content))
@@ -40,7 +43,7 @@ def step_of(tmp_path, *events):
     return phases, {op: round(totals.exposed_seconds * 1000, 3) for op, totals in measures.ops.items()}
 
 
-def test_parts_of_a_recorded_step_sum_to_it():
+def test_recorded_steps_have_self_time_and_exposed_time_that_sum_to_them():
     table = kineto.read(sorted(RECORDED.iterdir()))
     for records in by_step(table).values():
         assert len(records) == 28
@@ -54,10 +57,12 @@ def test_parts_of_a_recorded_step_sum_to_it():
 
 
 def launch(at, correlation, tid=1):
+    """Return the launch of a kernel at `at` ms. The kernel has the same `correlation`."""
     return event("cudaLaunchKernel", at, at + 0.01, "cuda_runtime", tid, correlation=correlation)
 
 
 def kernel(name, begin, end, tid=7, **args):
+    """Return a kernel on stream `tid` of a GPU."""
     return event(name, begin, end, "kernel", tid, **args)
 
 

@@ -5,8 +5,9 @@ with other durations can be compared with the trace that is made with these dura
 """
 
 from collections import defaultdict
+from math import inf
 
-FORWARD, BACKWARD, TRANSFER, SYNC, OPTIMIZER = 0.1, 0.2, 0.001, 0.05, 0.02
+FORWARD, BACKWARD, TRANSFER, GATHER, SYNC, OPTIMIZER = 0.1, 0.2, 0.001, 0.01, 0.05, 0.02  # seconds
 
 
 def rows(factor=lambda step, data_rank, stage, batch: 1.0, steps=2, data_ranks=2, stages=3, batches=6, first_step=0):
@@ -18,8 +19,8 @@ def rows(factor=lambda step, data_rank, stage, batch: 1.0, steps=2, data_ranks=2
 
 
 def duration(rows):
-    """Return the mean duration of the steps."""
-    ends, begins = defaultdict(float), defaultdict(lambda: 1e9)
+    """Return the mean duration of the steps in seconds."""
+    ends, begins = defaultdict(float), defaultdict(lambda: inf)
     for row in rows:
         ends[row["step"]] = max(ends[row["step"]], row["start_ts"] + row["duration"])
         begins[row["step"]] = min(begins[row["step"]], row["start_ts"])
@@ -41,7 +42,7 @@ def _step(step, data_ranks, stages, batches, factor):
         sequence[data_rank, stage, kind] += 1
 
     workers = [(data_rank, stage) for data_rank in range(data_ranks) for stage in range(stages)]
-    _together(add, free, workers, "params-all-gather", 0.01)
+    _together(add, free, workers, "params-all-gather", GATHER)
     for data_rank in range(data_ranks):
         _pipeline(add, free, data_rank, stages, batches, lambda d, s, b: factor(step, d, s, b))
     _together(add, free, workers, "grads-reduce-scatter", SYNC)

@@ -1,4 +1,4 @@
-"""Tests of the saving in a finding about a replayed pipeline."""
+"""Tests that a finding about a pipeline has the time that the replay of the trace saves without its culprit."""
 
 import pytest
 

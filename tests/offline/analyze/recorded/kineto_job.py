@@ -1,4 +1,7 @@
-"""Write the traces of torch's profiler from a data-parallel job of three gloo ranks on CPU; rank 1 computes longer."""
+"""Write the traces of torch's profiler from a data-parallel job of three gloo ranks on CPU; rank 1 computes longer.
+
+Usage: `python kineto_job.py FOLDER`.
+"""
 
 from __future__ import annotations
 
