@@ -13,10 +13,10 @@ from zmon.box.reader import BoxReader
 from zmon.box.recent import sampled_step
 from zmon.box.steps import aligned_steps
 from zmon.box.versions import CURRENT
-from zmon.schema.names import ACTIVITIES, OPS
+from zmon.probe.rank import EVAL, TRAIN
+from zmon.schema.names import OPS
 
-SECOND = 1_000_000_000
-TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
+SECOND = 1_000_000_000  # nanoseconds
 
 
 def step_numbers(ends):

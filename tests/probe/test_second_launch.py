@@ -36,6 +36,7 @@ def start(tmp_path):
 
 
 def end(rank):
+    """End a rank, if it has not ended."""
     if rank.returncode is None:
         rank.communicate("\n", timeout=20)
 

@@ -1,4 +1,4 @@
-"""Tests of the core that people copy: it is small, has no import circle, and trains without the rest of the trainer."""
+"""Tests of the core that people copy: it is small, has no import cycle, and trains without the rest of the trainer."""
 
 import os
 import shutil
@@ -102,6 +102,6 @@ def test_only_the_commands_import_what_is_not_core(graph: ImportGraph) -> None:
     assert {importer for importer in importers if not importer.startswith("trainer.scale")} == COMMANDS
 
 
-def test_there_is_no_import_circle(graph: ImportGraph) -> None:
+def test_there_is_no_import_cycle(graph: ImportGraph) -> None:
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
     assert len(list(TopologicalSorter(imports).static_order())) == len(graph.modules)  # raises CycleError

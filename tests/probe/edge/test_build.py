@@ -36,6 +36,7 @@ def chosen_edge(folder, **env):
 
 
 def has_signal_sender(folder):
+    """Return True if the package in this folder has the C module that names the sender of a signal."""
     return any((folder / "lib").rglob("_signal_sender*.so"))
 
 

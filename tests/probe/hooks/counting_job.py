@@ -14,18 +14,20 @@ from zmon.box.reader import BoxReader
 
 RANK = int(os.environ["RANK"])
 OUT = Path(sys.argv[0]).parent
-FLOAT = 4  # bytes
+LATE_FLOATS = 77  # of the all-reduce in which rank 0 waits for rank 1
+FLOAT_BYTES = 4
 counted = {}  # by op: the number of calls, and the bytes sent and received
 extras = {}  # other notes for the tests, by name
 
 
 def count(op, sent, received):
     """Count a collective by hand, given the numbers of floats that it sends and receives."""
-    before = counted.setdefault(op, [0, 0, 0])
-    counted[op] = [before[0] + 1, before[1] + sent * FLOAT, before[2] + received * FLOAT]
+    calls, sent_bytes, received_bytes = counted.get(op, (0, 0, 0))
+    counted[op] = [calls + 1, sent_bytes + sent * FLOAT_BYTES, received_bytes + received * FLOAT_BYTES]
 
 
 def floats(number):
+    """Return a tensor of this number of floats."""
     return torch.ones(number)
 
 
@@ -37,6 +39,7 @@ def wait_until(condition):
 
 
 def main():
+    """Issue the collectives of three steps and between them, and write what was counted by hand."""
     assert zmon.attach()
     dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
     with zmon.step():
@@ -107,13 +110,14 @@ def main():
     # Rank 1 comes late: it reads the box of rank 0, which waits for it.
     if RANK == 1:
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
-        wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
+        num_bytes = 2 * LATE_FLOATS * FLOAT_BYTES  # in both directions
+        wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == num_bytes)
         now = watched.now()
         extras["peer"] = [now.op, now.num_bytes, watched.groups()[now.group][0]]
         watched.close()
         time.sleep(0.2)
-    dist.all_reduce(floats(77))
-    count("all_reduce", 77, 77)
+    dist.all_reduce(floats(LATE_FLOATS))
+    count("all_reduce", LATE_FLOATS, LATE_FLOATS)
 
     # Rank 1 comes late to an asynchronous collective. Each rank works for 50 ms before it waits for the collective.
     with zmon.step():

@@ -1,4 +1,4 @@
-"""Tests of what the probe reads of a GPU, without one."""
+"""Tests of the memory that the probe reads of a GPU, on a machine without one."""
 
 import torch
 

@@ -1,4 +1,4 @@
-"""Tests of weights in half precision: updates are rounded at random, without bias, and alike under every plan."""
+"""Tests of weights in half precision: updates are rounded at random, without bias, and equally under every plan."""
 
 from dataclasses import replace
 from itertools import product

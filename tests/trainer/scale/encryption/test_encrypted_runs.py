@@ -1,4 +1,4 @@
-"""Tests of runs with encrypted data and checkpoints: they train alike, and no file has a sample or a weight."""
+"""Tests of runs with encrypted data and checkpoints: they train as plain ones, and no file has a sample or a weight."""
 
 import secrets
 from pathlib import Path

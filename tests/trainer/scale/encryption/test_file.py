@@ -1,4 +1,4 @@
-"""Tests of encrypted files: what is written is read at any place, and any other byte is found."""
+"""Tests of encrypted files: any part of what was written can be read, and a file that was changed is an error."""
 
 import io
 import random
