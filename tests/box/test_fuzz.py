@@ -158,12 +158,12 @@ def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
 
 
 def test_undamaged_box_returns_all_parts_and_check_detects_another_box(boxes, tmp_path):
-    pristine, written = boxes[0]
+    (pristine, written), (other_box, _) = boxes
     path = tmp_path / "rank-0.box"
     path.write_bytes(pristine)
     reader = BoxReader(path)
     assert check_parts(reader, written) == NUM_PARTS
-    path.write_bytes(boxes[1][0])
+    path.write_bytes(other_box)
     other = BoxReader(path)
     with pytest.raises(AssertionError):
         check_parts(other, written)

@@ -27,11 +27,10 @@ def numbers_after(reader, after, most=layout.RING_CAPACITY):
 def read_in_pieces(reader, size):
     """Return all undamaged boundaries, from readings of at most `size` boundaries each."""
     rows = []
-    after = 0
-    while (answer := reader.boundaries_after(after, size))[1]:
-        first, raw = answer
+    first, raw = reader.boundaries_after(0, size)
+    while raw:
         rows += ring.boundaries(raw, first, reader.seed, reader.layout)
-        after = first + len(raw) // CURRENT.boundary_size - 1
+        first, raw = reader.boundaries_after(first + len(raw) // CURRENT.boundary_size - 1, size)
     return rows
 
 
