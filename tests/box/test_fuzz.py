@@ -190,7 +190,7 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
 
 
 def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, tmp_path):
-    """A user who may write to the directory can compute checksums; even then a reader must not crash or grow."""
+    """A user who can write to the directory can compute checksums. Even so no reader may crash or fill the memory."""
     path = tmp_path / "rank-0.box"
     pristine, _ = boxes[0]
     path.write_bytes(pristine)

@@ -98,7 +98,7 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box, reade
 
 
 def test_boundary_of_another_box_is_not_returned(tmp_path, box, reader):
-    """A step computed with a boundary of another box would never have happened."""
+    """The step between boundaries of two boxes never happened."""
     other = Box(tmp_path / "other")
     box.steps(3)
     other.steps(3, seconds=5.0)

@@ -155,7 +155,7 @@ def test_aligned_steps_have_only_what_the_hub_compares(box, reader):
 
 
 def test_step_without_a_mean_has_its_own_values_beside_the_means_of_others(box, reader):
-    """The first sampled step has no other one before it."""
+    """The first sampled step has no sampled step before it, so it has no mean."""
     box.steps(74, seconds=0.002)
     box.steps(54, seconds=0.010)
     steps = aligned_steps({"a": reader.steps_spread(0, box.clock.ns, 8)})

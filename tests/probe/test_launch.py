@@ -258,7 +258,7 @@ def spawned(queue, leave, world_size):
     ("start", "world_size", "one_host"), [("spawn", 2, True), ("spawn", 4, False), ("fork", 2, False)]
 )
 def test_ranks_are_on_one_host_if_one_process_has_spawned_all_of_them(start, world_size, one_host):
-    """The address is the name of a host, which tells nothing. Two ranks are spawned, so 4 ranks are on two nodes."""
+    """The address, a name, does not tell where the ranks are. Two ranks are spawned, so 4 ranks are on two nodes."""
     context = multiprocessing.get_context(start)
     queue, leave = context.Queue(), context.Event()
     ranks = [context.Process(target=spawned, args=(queue, leave, world_size)) for _ in range(2)]

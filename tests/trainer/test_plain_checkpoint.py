@@ -101,7 +101,7 @@ def test_checkpoint_that_is_not_finite_is_skipped(open_loop, tmp_path: Path, cap
 
 
 def test_folder_without_finite_checkpoint_is_refused(open_loop, monkeypatch) -> None:
-    """The run does not begin again from nothing in silence."""
+    """Otherwise the run would silently begin again at step 0."""
     loop = open_loop(2)
     loop.trainer.flat.parameter.data[0] = math.nan
     with monkeypatch.context() as patch:

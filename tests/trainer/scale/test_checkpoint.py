@@ -174,7 +174,7 @@ def test_resume_skips_checkpoints_that_are_not_finite(
 def test_folder_without_finite_checkpoint_is_refused(
     open_checkpoints: OpenCheckpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run does not begin again from nothing in silence."""
+    """Otherwise the run would silently begin again at step 0."""
     save_not_finite(open_checkpoints(), (1,), monkeypatch)
     with pytest.raises(CheckpointError, match=r"cannot resume from .*: no checkpoint in it is finite"):
         open_checkpoints().resume()

@@ -101,7 +101,7 @@ def test_small_numbers_of_float16_are_rounded_to_their_neighbours() -> None:
 
 
 def test_update_is_computed_in_float32_and_rounded_once() -> None:
-    """Changes that bfloat16 would lose add up. In half precision the result would not depend on the seed."""
+    """Changes that bfloat16 would lose add up. Computed in bfloat16, the result would not depend on the seed."""
     changes, weight = torch.full((64, 8), 2.0**-12), torch.ones(64, 8)
     by_seed = [weight, weight]
     for step in range(256):
@@ -167,7 +167,7 @@ def test_sums_are_computed_in_float32_and_rounded_once(num_bags: int) -> None:
 
 
 def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> None:
-    """On a GPU, where rows are not counted."""
+    """On a GPU rows are not counted, so the merged rows end with repeated rows that have no gradient."""
     weight = torch.tensor([[1.0], [2.0]]).to(torch.bfloat16)
     slots = torch.tensor([0, 1, 0, 0])
     old = weight[slots]

@@ -142,7 +142,7 @@ def test_evaluation_after_a_prefetch_leaves_the_next_step_right(tmp_path) -> Non
 
 
 def test_lookup_after_a_prefetch_finds_its_rows_in_memory(tmp_path) -> None:
-    """The rows of two batches fit, so the lookup brings none itself, not even those that the last update changed."""
+    """The rows of two batches fit, so the lookup reads none from the disk, not even those just updated."""
     _, tiered = kernels(tmp_path, 32, "rowwise_adagrad")
     generator = np.random.default_rng(6)
     for batch, following in pairwise(bags(generator, 16) for _ in range(20)):
