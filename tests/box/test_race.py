@@ -1,7 +1,7 @@
 """Tests of a reader while the writer writes, or while the writer is stopped at a random moment.
 
-The values that the reader returns are compared with a model of the writer. The race takes ZMON_RACE_SECONDS, by default
-3 (60 before a release).
+The values that the reader returns are compared with a model of the writer. The race takes 3 seconds, or the number that
+the variable ZMON_RACE_SECONDS has.
 """
 
 import os

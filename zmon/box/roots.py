@@ -28,7 +28,7 @@ IN_MEMORY = ("tmpfs", "ramfs")
 # On these file systems a write to mapped memory waits at most for a disk of this machine. Others may be on a network.
 LOCAL = (*IN_MEMORY, "ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "bcachefs", "overlay")
 # Part of /dev/shm that the boxes of this host's ranks may take. Loader workers pass their batches through it, and die
-# when it is full. Of the 64 MiB that a container has by default, two boxes leave them 90 %; 8 boxes need 205 MiB.
+# when it is full. Of the 64 MiB that a container has by default, two boxes leave them 90 %; 8 boxes need 216 MiB.
 SHM_SHARE = 1 / 8
 POD_VOLUME = "zmon-boxes"  # on Kubernetes, the emptyDir volume in which a pod has its boxes
 POD_UID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")  # name of the folder of a pod in `/run/zmon`
