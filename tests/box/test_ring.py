@@ -42,7 +42,7 @@ def durations(rows):
 
 @pytest.fixture
 def varied(box):
-    """A box with ten steps of different durations around an evaluation."""
+    """Return a box with eight steps of different durations, an evaluation, and two more steps."""
     for n in range(1, 9):
         box.steps(1, seconds=n * 0.01)
     box.timeline.turn_to(EVAL)

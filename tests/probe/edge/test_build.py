@@ -42,7 +42,7 @@ def has_signal_sender(folder):
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Build the package with a compiler; return its folder, and the stderr and the edge of the build."""
+    """Return the folder of the package that a compiler built, the stderr of the build, and the edge of a rank."""
     folder = tmp_path_factory.mktemp("compiled")
     return folder, *build_package(folder)
 
