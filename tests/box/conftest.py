@@ -24,6 +24,6 @@ def reader(box):
 
 @pytest.fixture(scope="module")
 def boxes(tmp_path_factory):
-    """Return the bytes of two boxes, and the values written into each."""
+    """Return two boxes, each with its bytes and the values written into it."""
     root = tmp_path_factory.mktemp("boxes")
     return [write_box(root, rank) for rank in (0, 1)]

@@ -67,9 +67,9 @@ class Racer:
     def writes(self, cycle: int) -> Iterator[Callable[[], Any]]:
         """Yield the writes of a cycle; each changes the state at most once."""
         line = self.line
-        for turn in (None, EVAL, CHECKPOINT):
-            if turn is not None:
-                yield lambda turn=turn: line.turn_to(turn)
+        for activity in (None, EVAL, CHECKPOINT):
+            if activity is not None:
+                yield lambda activity=activity: line.turn_to(activity)
                 yield from self.collective("all_reduce", 0, 16, 0)
                 yield lambda: line.turn_to(TRAIN)
             yield lambda: line.begin_step(None)
@@ -170,44 +170,47 @@ class Model:
                     _add_first(self.totals.setdefault(offset, []), _flat_totals(totals), cycle)
         starts.append(twin.clock.ns)
         numbers.append(twin.ledger.boundaries)
-        self.start, self.length = starts[0], starts[2] - starts[1]
+        self.start, self.length = starts[0], starts[2] - starts[1]  # nanoseconds: start of cycle 0, length of a cycle
         assert {b - a for a, b in pairwise(starts)} == {self.length}
-        self.first, self.per_cycle = numbers[0], numbers[2] - numbers[1]
-        self.sequences = {group: (sequences[0][group], sequences[2][group] - sequences[1][group]) for group in range(8)}
+        self.first, self.per_cycle = numbers[0], numbers[2] - numbers[1]  # boundaries before cycle 0, and in a cycle
+        self.sequences = {  # of each group at the start of cycle 0, and its growth in a cycle
+            group: (sequences[0][group], sequences[2][group] - sequences[1][group])
+            for group in range(layout.MAX_GROUPS)
+        }
         for ends in all_ends(reader):
-            cycle, place = self.place(ends)
+            cycle, offset = self.cycle_of(ends)
             if cycle > 0:
-                self.records.setdefault(place, []).append(_flat_record(ends))
+                self.records.setdefault(offset, []).append(_flat_record(ends))
         # States by the offset of their `step_since`. The first sample of a state is of the cycle with number 1.
         self.places = {samples[0][".step_since"] - starts[1]: samples for samples in self.states.values()}
         reader.close()
 
-    def cycle(self, ns: int) -> tuple[int, int]:
+    def cycle_at(self, ns: int) -> tuple[int, int]:
         """Return the cycle of a moment, and its offset in the cycle."""
         cycle, offset = divmod(ns - self.start - 1, self.length)
         return cycle, offset + 1
 
     def check_now(self, now: Now) -> None:
         """Check state and numbers of one moment, and the place of the same or a later moment."""
-        cycle, offset = self.cycle(now.since)
+        cycle, offset = self.cycle_at(now.since)
         expected, actual = _extrapolated(self.states[offset], cycle), flat(now._asdict())
         state = (".since", ".sequence", ".num_bytes", ".activity", ".phase", ".op", ".group")
         assert {path: actual[path] for path in state} == {path: expected[path] for path in state}
         assert now.step_since >= expected[".step_since"]
-        cycle, offset = self.cycle(now.step_since)
+        cycle, offset = self.cycle_at(now.step_since)
         place = _extrapolated(self.places[offset], cycle)
         assert (now.activity_since, now.step_since) == (place[".activity_since"], place[".step_since"])
         current_step = place[".step"] + (place[".activity"] != "train")
         assert now.step + (now.activity != "train") == current_step
 
-    def place(self, ends: StepEnds) -> tuple[int, int]:
+    def cycle_of(self, ends: StepEnds) -> tuple[int, int]:
         """Return the cycle of a step, and the offset of its boundary in the cycle."""
         return divmod(ends.end[layout.NUMBER] - self.first - 1, self.per_cycle)
 
     def check_record(self, ends: StepEnds) -> None:
         """Check the record of one step."""
-        cycle, place = self.place(ends)
-        assert _flat_record(ends) == _extrapolated(self.records[place], cycle)
+        cycle, offset = self.cycle_of(ends)
+        assert _flat_record(ends) == _extrapolated(self.records[offset], cycle)
 
     def check_totals(self, totals: Totals) -> None:
         """Check the totals, which may be of any boundary after so many steps."""
@@ -221,7 +224,7 @@ class Model:
 
     def check_sequences(self, sequences: dict[int, int], after: Now) -> None:
         """Check that no group is ahead of the rank a moment later."""
-        cycle, _ = self.cycle(after.since)
+        cycle, _ = self.cycle_at(after.since)
         for group, sequence in sequences.items():
             first, per_cycle = self.sequences[group]
             assert first <= sequence <= first + per_cycle * (cycle + 1)
@@ -234,6 +237,7 @@ def check_reported(report: dict[str, float], words: LastWords | None) -> None:
     assert words is not None
     cycle = int(words.type.removeprefix("Type"))
     assert words.message == f"{cycle} " + "m" * (cycle % 900)
+    # The root cause is the message, cut at 511 bytes.
     assert (words.where, words.root) == (f"step() at train.py:{cycle}", words.message[:511])
     assert words.in_collective == (cycle % 2 == 1)
 

@@ -158,12 +158,12 @@ def test_damaged_box_returns_only_written_values(boxes, tmp_path, seed):
 
 
 def test_undamaged_box_returns_all_parts_and_check_detects_another_box(boxes, tmp_path):
-    pristine, written = boxes[0]
+    (pristine, written), (other_box, _) = boxes
     path = tmp_path / "rank-0.box"
     path.write_bytes(pristine)
     reader = BoxReader(path)
     assert check_parts(reader, written) == NUM_PARTS
-    path.write_bytes(boxes[1][0])
+    path.write_bytes(other_box)
     other = BoxReader(path)
     with pytest.raises(AssertionError):
         check_parts(other, written)
@@ -190,7 +190,7 @@ def test_random_files_are_refused_or_corrupt(tmp_path):
 
 
 def test_impossible_values_with_valid_checksums_do_not_crash_the_reader(boxes, tmp_path):
-    """A user who may write to the directory can compute checksums; even then a reader must not crash or grow."""
+    """A user who can write to the directory can compute checksums. Even so no reader may crash or fill the memory."""
     path = tmp_path / "rank-0.box"
     pristine, _ = boxes[0]
     path.write_bytes(pristine)

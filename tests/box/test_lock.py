@@ -34,7 +34,7 @@ def test_lock_holder_is_the_pid_of_a_living_rank_and_none_after_death(start_rank
     assert read_lock_holder(rank) is None
 
 
-def test_dead_rank_is_dead_while_its_workers_and_theirs_live(start_rank):
+def test_killed_rank_is_dead_although_its_workers_and_their_children_live(start_rank):
     """Forked workers, for example of DataLoader, inherit the descriptors and the memory of the rank."""
     rank = start_rank("""
         import os, time

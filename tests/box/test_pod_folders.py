@@ -23,7 +23,7 @@ MOUNTED = (
 
 @pytest.fixture
 def node(tmp_path):
-    """A directory of boxes with the folders of two pods, one of which is gone, and the mounts of the host."""
+    """Return a folder with a table of mounts, and with the folders of a living pod and of one that is gone."""
     for pod in (GONE, LIVING):
         (tmp_path / "run" / pod / "0/job/0").mkdir(parents=True)
         (tmp_path / "run" / pod / "0/job/0/rank-0.box").touch()
@@ -39,7 +39,7 @@ def clock():
 
 @pytest.fixture
 def folders(node, clock):
-    """The deleter of folders. Its first `remove` only notes which pods are gone."""
+    """Return the deleter of folders. Its first `remove` only notes which pods are gone."""
     return PodFolders(node / "run", node / "mounts", lambda: clock.ns / 1e9)
 
 
@@ -61,7 +61,7 @@ def test_pods_are_found_by_the_mounts_that_the_kubelet_makes(tmp_path):
 
 
 def test_no_pod_is_found_by_mounts_that_a_container_sees(tmp_path):
-    """The mount does not name the pod."""
+    """In a container, the mount is not in the kubelet's folder of the pod."""
     (tmp_path / "mounts").write_text(f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n")
     assert pods_with_mounts(tmp_path / "mounts") == frozenset()
 
@@ -108,7 +108,7 @@ def test_links_and_folders_of_users_stay(folders, node, clock):
 
 @pytest.fixture
 def deep(node):
-    """The folder of a pod that is gone, nested deeper than Python's stack: a user of the pod may do that."""
+    """Yield the folder of a pod that is gone. Its folders are nested deeper than Python's stack, as a user can do."""
     deep = node / "run" / DEEP
     deep.mkdir()
     outer = os.open(deep, os.O_RDONLY)

@@ -13,10 +13,10 @@ from zmon.box.reader import BoxReader
 from zmon.box.recent import sampled_step
 from zmon.box.steps import aligned_steps
 from zmon.box.versions import CURRENT
-from zmon.schema.names import ACTIVITIES, OPS
+from zmon.probe.rank import EVAL, TRAIN
+from zmon.schema.names import OPS
 
-SECOND = 1_000_000_000
-TRAIN, EVAL = ACTIVITIES.index("train"), ACTIVITIES.index("eval")
+SECOND = 1_000_000_000  # nanoseconds
 
 
 def step_numbers(ends):
@@ -76,7 +76,7 @@ def test_block_has_one_sampled_step_and_a_larger_block_has_one_of_its_halves(str
 @pytest.mark.parametrize("period", range(2, 10))
 @pytest.mark.parametrize("stride", [2, 4, 8, 64])
 def test_sampled_steps_show_each_beat_of_a_rhythm_about_equally_often(period, stride):
-    """With a fixed place in the block, ranks that are slow in turn would look like one that always is."""
+    """With a fixed place in the block, the samples of ranks that are slow in turn could show always the same rank."""
     beats = [sampled_step(block * stride, stride) % period for block in range(200 * period)]
     assert all(140 < beats.count(beat) < 260 for beat in range(period))  # of 200 blocks for each beat
 
@@ -124,7 +124,7 @@ def test_sampled_record_has_the_mean_since_the_previous_sample(box, reader):
 
 
 def test_sampled_record_has_what_the_rank_has_sent_so_far(box, reader):
-    """Samples at two distances leave steps between their means, but none out of the total."""
+    """Some steps are in no mean if the distance between samples changes, but all are in the total."""
     box.timeline.turn_to(TRAIN)
     for _ in range(64):
         box.timeline.count_op(OPS.index("all_reduce"), 0, 40, 40)
@@ -151,6 +151,7 @@ def test_mean_across_an_evaluation_is_unknown(box, reader):
     mean_by_step = sample_means(reader, box.clock.ns, about=8)
     first, *others = [step for step in mean_by_step if step > 40]
     assert mean_by_step[first] is None
+    assert others
     assert all(mean_by_step[step].self_seconds == pytest.approx(0.010) for step in others)
 
 

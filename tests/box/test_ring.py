@@ -27,11 +27,10 @@ def numbers_after(reader, after, most=layout.RING_CAPACITY):
 def read_in_pieces(reader, size):
     """Return all undamaged boundaries, from readings of at most `size` boundaries each."""
     rows = []
-    after = 0
-    while (answer := reader.boundaries_after(after, size))[1]:
-        first, raw = answer
+    first, raw = reader.boundaries_after(0, size)
+    while raw:
         rows += ring.boundaries(raw, first, reader.seed, reader.layout)
-        after = first + len(raw) // CURRENT.boundary_size - 1
+        first, raw = reader.boundaries_after(first + len(raw) // CURRENT.boundary_size - 1, size)
     return rows
 
 
@@ -43,7 +42,7 @@ def durations(rows):
 
 @pytest.fixture
 def varied(box):
-    """A box with ten steps of different durations around an evaluation."""
+    """Return a box with eight steps of different durations, an evaluation, and two more steps."""
     for n in range(1, 9):
         box.steps(1, seconds=n * 0.01)
     box.timeline.turn_to(EVAL)
@@ -99,7 +98,7 @@ def test_damaged_last_boundary_leaves_the_earlier_steps_and_no_totals(box, reade
 
 
 def test_boundary_of_another_box_is_not_returned(tmp_path, box, reader):
-    """A step computed with a boundary of another box would never have happened."""
+    """The step between boundaries of two boxes never happened."""
     other = Box(tmp_path / "other")
     box.steps(3)
     other.steps(3, seconds=5.0)

@@ -63,7 +63,7 @@ class FileDamager(threading.Thread):
 
 def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
-    path.write_bytes(boxes[0][0])
+    path.write_bytes(boxes[0].data)
     written = {layout.PREFIX.unpack_from(content)[-1]: values for content, values in boxes}
     damager = FileDamager(path, [content for content, _ in boxes])
     damager.start()
@@ -94,22 +94,22 @@ def test_box_changed_during_a_read_returns_only_written_values(boxes, tmp_path):
 def test_open_reader_reads_a_deleted_box(boxes, tmp_path):
     """A person may delete the directory of the job while the agent has the box open."""
     path = tmp_path / "rank-0.box"
-    path.write_bytes(boxes[0][0])
+    path.write_bytes(boxes[0].data)
     reader = BoxReader(path)
     path.unlink()
-    assert check_parts(reader, boxes[0][1]) == NUM_PARTS
+    assert check_parts(reader, boxes[0].values) == NUM_PARTS
     reader.close()
 
 
 def test_truncated_file_is_an_error_or_returns_written_values(boxes, tmp_path):
     path = tmp_path / "rank-0.box"
-    path.write_bytes(boxes[0][0])
+    path.write_bytes(boxes[0].data)
     reader = BoxReader(path)
     for size in range(CURRENT.ring + 2 * CURRENT.boundary_size, -1, -5):
         os.truncate(path, size)
-        check_parts(reader, boxes[0][1])
+        check_parts(reader, boxes[0].values)
         with pytest.raises(BoxError):
             BoxReader(path)
     with contextlib.suppress(BoxError):
-        assert check_parts(reader, boxes[0][1]) == 0
+        assert check_parts(reader, boxes[0].values) == 0
     reader.close()

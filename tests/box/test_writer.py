@@ -96,7 +96,7 @@ def test_box_that_cannot_be_created_is_an_error_of_a_single_line_and_leaves_no_f
     with pytest.raises(BoxUnavailable, match=reason) as caught:
         create(path, monkeypatch)
     assert "\n" not in str(caught.value)
-    assert not any(tmp_path.rglob("*rank-0*"))
+    assert list(tmp_path.rglob("*rank-0*")) == []
 
 
 def test_pipe_with_the_name_of_the_box_is_replaced(tmp_path):

@@ -4,6 +4,7 @@ import contextlib
 import random
 import time
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 from tests.boxes import Box, all_ends
 from zmon.box import layout
@@ -32,8 +33,15 @@ class Written:
     parts: dict = field(default_factory=dict)  # the values of each part as text, by name of the part
 
 
+class WrittenBox(NamedTuple):
+    """The bytes of a box, and all values that it has contained."""
+
+    data: bytes
+    values: Written
+
+
 def write_box(root, rank):
-    """Write a box, every part at least twice; return its bytes and all values that it has contained."""
+    """Write a box, every part at least twice; return its bytes and its values."""
     box = Box(root, identity={"rank": rank})
     chance = random.Random(rank)
     written = Written(parts={part: set() for part in (*PARTS, "steps")})
@@ -64,7 +72,7 @@ def write_box(root, rank):
         add_contents(box.path, written)
         box.timeline.end_step()
         add_contents(box.path, written)
-    return box.path.read_bytes(), written
+    return WrittenBox(box.path.read_bytes(), written)
 
 
 def add_contents(path, written):

@@ -36,7 +36,7 @@ _BITS = {"i": 31, "q": 63}  # of the largest number that each code of `struct` p
 @pytest.fixture(scope="module")
 def pristine(tmp_path_factory):
     """Return the bytes of a valid box."""
-    return write_box(tmp_path_factory.mktemp("pristine"), 0)[0]
+    return write_box(tmp_path_factory.mktemp("pristine"), 0).data
 
 
 def random_number(code, chance):

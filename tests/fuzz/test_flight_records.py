@@ -49,7 +49,8 @@ def check_stored(folder, chance):
 
 
 def test_agent_and_analyze_read_the_unchanged_dump(tmp_path):
-    assert flight.read([json.dumps(VALID).encode()], NOW)[0].last == {"gloo:0": 2}
+    record, _ = flight.read([json.dumps(VALID).encode()], NOW)
+    assert record.last == {"gloo:0": 2}
     paths = [tmp_path / f"nccl_trace_rank_{rank}" for rank in (0, 1)]
     for path in paths:
         path.write_bytes(pickle.dumps(VALID))

@@ -1,4 +1,4 @@
-"""Random reports of an agent: the hub decodes what it can, and no report ends a pass or costs more than its size."""
+"""Random reports of an agent: the hub decodes what it can, and no report ends a pass or takes much time or memory."""
 
 import json
 from pathlib import Path

@@ -27,8 +27,9 @@ def segment(tmp_path_factory):
     box.ledger.report({"loss": 0.5}, 1)
     box.steps(10)
     append_once(root / "steps", box)
-    data = segments(root / "steps")[0].read_bytes()
-    size = _HEADER.unpack_from(data)[3]
+    (path,) = segments(root / "steps")
+    data = path.read_bytes()
+    *_, size, _ = _HEADER.unpack_from(data)  # of the identity
     return data, json.loads(data[_HEADER.size : _HEADER.size + size])
 
 

@@ -65,7 +65,7 @@ def stack(zmon, tmp_path):
     process.communicate()
 
 
-def test_up_runs_without_streamlit_and_all_files_of_the_wheel_are_in_use(zmon, stack, environment):
+def test_up_runs_without_streamlit_and_finds_its_pages_and_rules_in_the_wheel(zmon, stack, environment):
     output, _ = zmon("doctor", "--json").communicate(timeout=60)
     checks = {check["name"]: check for check in json.loads(output)["checks"]}
     assert checks["package"]["found"].endswith(f"is installed by {DISTRIBUTION}")

@@ -1,4 +1,4 @@
-"""Tests of the package of the laboratory: it has lab/ alone, needs zmon of its own version, and adds commands."""
+"""Tests of the package of the laboratory: it has only lab/, needs zmon of its own version, and adds commands."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""Tests of the package for jobs: it has the modules of a rank alone, needs nothing else, and watches a rank."""
+"""Tests of the package for jobs: it has only the modules of a rank, needs no other package, and watches a rank."""
 
 import zipfile
 from email.parser import Parser

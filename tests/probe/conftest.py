@@ -1,4 +1,4 @@
-"""A box on a scripted clock, which a test writes with both edges of the probe; and a folder for `zmon run`."""
+"""A box on a scripted clock, which a test writes with each edge of the probe, and a folder for `zmon run`."""
 
 import pytest
 
@@ -9,6 +9,7 @@ from zmon.probe import edge
 
 @pytest.fixture(params=[edge.PYTHON, edge.C], ids=["Python edge", "C edge"])
 def box(request, tmp_path):
+    """Return the box of a rank that has begun no step. A test with it runs once for each edge."""
     if request.param is None:
         pytest.skip("the package was built without a compiler")
     return Box(tmp_path, edge=request.param)
@@ -16,4 +17,5 @@ def box(request, tmp_path):
 
 @pytest.fixture
 def job(tmp_path):
+    """Return a folder in which commands run with and without `zmon run`."""
     return Job(tmp_path)

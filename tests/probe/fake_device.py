@@ -1,4 +1,4 @@
-"""A fake device, which does its work when a test lets it, and the events that it passes."""
+"""A fake GPU, which does its work when a test lets it, and the events that it passes."""
 
 from zmon.probe.device_time import DeviceTime
 
@@ -10,19 +10,23 @@ class Device:
         self.queued = self.done = 0.0
         self.num_events = 0
         self.capturing = self.broken = False
-        self.num_good_events = -1  # until one fails; -1: none fails
+        self.num_good_events = -1  # recorded events until one fails; below 0: none fails
 
     def launch(self, milliseconds):
+        """Add work to the end of the queue."""
         self.queued += milliseconds
 
     def catch_up(self):
+        """Do all work that is queued."""
         self.done = self.queued
 
     def event(self):
+        """Return a new event, and count it."""
         self.num_events += 1
         return FakeEvent(self)
 
     def device_time(self):
+        """Return the probe's measurement of times, with events of this device."""
         return DeviceTime(self.event, lambda: not self.capturing)
 
 

@@ -18,32 +18,40 @@ def run_rank(start_rank, script, **options):
 
 
 class Steps(NamedTuple):
+    """The steps in a box, and the totals up to its last boundary."""
+
     records: list[StepRecord]
     totals: Totals
 
 
 def read_box(path):
+    """Return the steps in the box at this path."""
     with contextlib.closing(BoxReader(path)) as reader:
         return Steps(read_records(reader), read_totals(reader))
 
 
 def read_steps(box):
+    """Return the steps in a box of a test."""
     return read_box(box.path)
 
 
 def current_state(box):
+    """Return the state of the rank, as a reader sees it."""
     return read_part(box, "now")
 
 
 def read_sequences(box):
+    """Return the number of collectives of each group, by the number of the group."""
     return read_part(box, "sequences")
 
 
 def zmon_lines(rank):
+    """Return the lines that zmon printed in a rank."""
     return [line for line in rank.output.splitlines() if line.startswith("zmon: ")]
 
 
 def ns(seconds):
+    """Convert to whole nanoseconds."""
     return round(seconds * 1e9)
 
 

@@ -49,11 +49,13 @@ class Job:
         self.env = {**clean, "PYTHONPATH": str(self.packages), "WATCHED": str(self.watched_log)}
 
     def write(self, file: Path, text: str) -> Path:
+        """Write a file and its folders; return its path."""
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(textwrap.dedent(text))
         return file
 
     def write_hooks(self, text: str) -> None:
+        """Write the module that zmon imports once torch is imported."""
         self.write(self.zmon / "probe/hooks/__init__.py", text)
 
     @property
@@ -76,6 +78,7 @@ class Job:
         )  # fmt: skip
 
     def run_without_zmon(self, *command: str | Path, **env: Any) -> subprocess.CompletedProcess[Any]:
+        """Run a command as it is."""
         return self.run(*command, prefix=[], **env)
 
     def run_both_ways(self, *command: str | Path, **env: str) -> subprocess.CompletedProcess[bytes]:
@@ -86,4 +89,5 @@ class Job:
 
 
 def python(script: str) -> list[str]:
+    """Return the command that runs this script."""
     return [sys.executable, "-c", textwrap.dedent(script)]

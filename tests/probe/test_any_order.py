@@ -21,6 +21,8 @@ BYTES = st.integers(0, 10**12)
 
 
 class TimelineModel(RuleBasedStateMachine):
+    """A timeline, and a model of what its box has after each call."""
+
     def __init__(self):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()

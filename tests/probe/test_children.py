@@ -1,4 +1,4 @@
-"""Tests of the processes that a rank starts: they may be ranks only if it was its whole job."""
+"""Tests of the processes that a rank starts: they may be ranks only if that rank was its whole job."""
 
 import contextlib
 import os

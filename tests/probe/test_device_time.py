@@ -1,4 +1,4 @@
-"""Tests of times that a fake device measures: those of a step are written in a later one, without a wait for it."""
+"""Tests of times that a fake device measures: they are written in a later step, and no step waits for the device."""
 
 import pytest
 
@@ -13,11 +13,13 @@ ALL_REDUCE = OP_NUMBER["all_reduce"]
 
 @pytest.fixture
 def device():
+    """Return a fake device."""
     return Device()
 
 
 @pytest.fixture
 def box(box, device):
+    """Return the box of a rank that trains, with the times of the fake device."""
     box.timeline.turn_to(TRAIN)
     box.timeline.device = box.ledger.device = device.device_time()
     return box
@@ -30,7 +32,7 @@ def finish(box, device):
 
 
 def run_step(box, device, forward=3, wait=2, backward=5):
-    """Run a step whose work the host submits in a microsecond."""
+    """Run a step whose work the host submits in a microsecond; `forward`, `wait` and `backward` are milliseconds."""
     box.timeline.begin_step(None)
     box.timeline.phase(FORWARD)
     device.launch(forward)
@@ -97,7 +99,7 @@ def test_event_that_fails_costs_the_steps_that_it_measures_and_delays_no_other(b
     box.timeline.turn_to(EVAL)
     records, _ = read_steps(box)
     without = [record.step for record in records if ms(record.duration) != 10]
-    assert without in ([5], [5, 6], [6])
+    assert without in ([5], [5, 6], [6])  # the event between two steps measures both
     assert (len(records), box.ledger.dropped) == (20, len(without))
 
 

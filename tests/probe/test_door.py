@@ -13,6 +13,7 @@ from zmon.schema.names import ACTIVITIES, PHASES
 
 
 def job_lines(rank):
+    """Return the lines that the job itself printed in a rank."""
     return [line for line in rank.output.splitlines() if not line.startswith("zmon: ")]
 
 

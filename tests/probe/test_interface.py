@@ -7,6 +7,7 @@ from zmon.probe.interface import JobInterface, job_interface, job_interface_name
 
 @pytest.fixture
 def sys_root(tmp_path):
+    """Return a folder like /sys with three interfaces: interface n has sent 100 + n bytes and received 200 + n."""
     for number, interface_name in enumerate(("lo", "eth0", "docker0")):
         folder = tmp_path / "class/net" / interface_name / "statistics"
         folder.mkdir(parents=True)
@@ -15,7 +16,7 @@ def sys_root(tmp_path):
     return tmp_path
 
 
-INTERFACES = {
+INTERFACES = {  # the environment, whether all ranks share a host → the name of the interface
     "one host": ({}, True, "lo"),
     "gloo": ({"GLOO_SOCKET_IFNAME": "eth0"}, False, "eth0"),
     "the first of gloo that exists": ({"GLOO_SOCKET_IFNAME": "eth7,eth0"}, False, "eth0"),
@@ -47,7 +48,7 @@ def test_interface_without_readable_counters_is_none(sys_root):
 
 def test_counters_are_read_from_the_open_files_and_may_be_unknown(sys_root):
     interface, file = JobInterface("eth0", sys_root), sys_root / "class/net/eth0/statistics/tx_bytes"
-    assert interface.read() == (101, 201)
+    assert interface.read() == (101, 201)  # sent and received
     file.write_text("5000\n")
     assert interface.read() == (5000, 201)
     file.write_text("")

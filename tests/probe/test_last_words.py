@@ -1,4 +1,4 @@
-"""Tests of the last words that an exception, a plain exit or SIGTERM leaves in the box of a rank, and a kill not."""
+"""Tests of the last words in the box of a rank: an exception, a plain exit or SIGTERM leaves some, and a kill none."""
 
 import contextlib
 import ctypes
@@ -81,18 +81,22 @@ class Ending:
 
 
 def exception(script, name="ValueError", message="bad batch 17", code=1, **more):
+    """Return the ending by a built-in exception."""
     return Ending(script, code, "exception", f"builtins.{name}", message, **more)
 
 
 def plain_exit(script, sender=""):
+    """Return the ending by a clean exit."""
     return Ending(script, 0, "exit", sender=sender, activity="done")
 
 
 def terminated(script, sender="test", message="Stack (most recent call first)", **more):
+    """Return the ending by a SIGTERM of the test."""
     return Ending(script, -SIGTERM, "signal", "SIGTERM", message, SIGTERM, sender, **more)
 
 
 def terminated_at_once(statement):
+    """Return the ending by a SIGTERM while a statement runs for long."""
     return terminated(ATTACH + blocked(statement), message="main", seconds=2.0)
 
 
@@ -155,6 +159,7 @@ ENDINGS = {
 
 
 def read_now(rank):
+    """Return the last state of a rank."""
     with contextlib.closing(BoxReader(rank.box)) as reader:
         return reader.now()
 

@@ -29,12 +29,11 @@ BY_HAND = {"RANK": "1", "WORLD_SIZE": "2", "ZMON_JOB_ID": "x"}
 ONE_TASK_PER_NODE = {**SLURM, "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2", "SLURM_LOCALID": "0"}  # two nodes
 # The variables around mpirun, if a task of srun starts it on each node.
 SLURM_AROUND = {**SLURM, "SLURM_PROCID": "0", "SLURM_STEP_NUM_TASKS": "2"}
-
-
 STANDALONE = "21eaa884-67b9-44be-9e4e-74a94b691946"  # the run id that torchrun --standalone makes
 
 
 def place(rank, local_rank, world_size, local_world_size):
+    """Return these fields by name; a local world size of 0 is unknown."""
     return {"rank": rank, "local_rank": local_rank, "world_size": world_size, "local_world_size": local_world_size}
 
 
@@ -244,7 +243,7 @@ def test_valid_job_id_is_unchanged(job_id):
 
 
 @pytest.mark.parametrize(("value", "number"), [("65537", 65537), ("", 0), ("x", 0), ("-1", 0), ("1.5", 0)])
-def test_number_of_the_watch_above_is_read(value, number):
+def test_number_of_the_zmon_watch_around_the_job_is_read_and_0_if_invalid(value, number):
     assert read_launch({"ZMON_WATCH": value}).watch == number
 
 
@@ -259,7 +258,7 @@ def spawned(queue, leave, world_size):
     ("start", "world_size", "one_host"), [("spawn", 2, True), ("spawn", 4, False), ("fork", 2, False)]
 )
 def test_ranks_are_on_one_host_if_one_process_has_spawned_all_of_them(start, world_size, one_host):
-    """The address is the name of a host, which tells nothing. Two ranks are spawned, so 4 ranks are on two nodes."""
+    """The address, a name, does not tell where the ranks are. Two ranks are spawned, so 4 ranks are on two nodes."""
     context = multiprocessing.get_context(start)
     queue, leave = context.Queue(), context.Event()
     ranks = [context.Process(target=spawned, args=(queue, leave, world_size)) for _ in range(2)]

@@ -1,4 +1,4 @@
-"""Tests of launch ids, with real processes: a launch has one id for all ranks and restarts, and it is its own."""
+"""Tests of launch ids, with real processes: a launch has an id of its own, and all its ranks and restarts have it."""
 
 import os
 import subprocess
@@ -29,6 +29,8 @@ def elastic(rank, restart, port=1, size=2):
 
 
 class Ranks(NamedTuple):
+    """The launch ids and launchers of the ranks, in the order in which the ranks print them."""
+
     launch_ids: list[str]
     launchers: list[str]  # their pids
 

@@ -18,10 +18,12 @@ DECLARED = [measure.name for measure in AMOUNT_MEASURES[: layout.NUM_DECLARED]]
 
 
 def work(box, **amounts):
+    """Declare amounts of work by name; the others are None."""
     box.ledger.work(*map(amounts.get, DECLARED))
 
 
 def step_with_work(box, **amounts):
+    """Run a step that declares its work."""
     box.timeline.begin_step(None)
     work(box, **amounts)
     box.steps(1)
@@ -81,8 +83,8 @@ def test_sum_of_work_is_bounded_and_loses_no_step(box):
     assert totals.measures.lookups == 16
 
 
-def test_totals_count_on_beyond_their_limit(box):
-    """A GPU does 2^62 operations within hours. Differences of totals stay right."""
+def test_differences_of_totals_are_right_beyond_the_limit_of_the_totals(box):
+    """A GPU does 2^62 operations within hours."""
     for _ in range(4):
         step_with_work(box, flops=2**62 - 2**10, memory_traffic=2**61)
     reader = BoxReader(box.path)
@@ -134,6 +136,8 @@ def test_memory_is_read_once_a_second_and_kept_if_a_reading_fails(box):
 
 
 class FakeInterface(JobInterface):
+    """An interface whose counters a test sets: bytes sent and received."""
+
     def __init__(self):
         self.counters = [1000, 2000]
         self._last = self.read()
@@ -144,7 +148,7 @@ class FakeInterface(JobInterface):
 
 @pytest.fixture
 def interface(box):
-    """The interface of a rank that has done a step and begins to train again, at which its counters are read."""
+    """Return the interface of a rank that has done a step and begins to train again, when its counters are read."""
     box.steps(1)
     interface = box.ledger._interface = FakeInterface()
     box.timeline.turn_to(EVAL)
@@ -153,6 +157,7 @@ def interface(box):
 
 
 def step_with_traffic(box, interface, sent, seconds, received=0):
+    """Run a step in which these bytes cross the interface."""
     box.timeline.begin_step(None)
     interface.counters[0] += sent
     interface.counters[1] += received

@@ -19,11 +19,13 @@ LONG_AGO = time.time() - GRACE_SECONDS - 60
 
 @pytest.fixture
 def sockets(tmp_path_factory):
+    """Return the folder of short sockets; its own path is short enough for a socket."""
     return tmp_path_factory.mktemp("s")
 
 
 @pytest.fixture
 def root(tmp_path):
+    """Return the directory of the user's boxes."""
     return tmp_path / "zmon-0"
 
 
@@ -34,7 +36,7 @@ def left_box(root):
     `start` returns the nanoseconds of the clock at which the rank began. All files are old unless `is_old` is False.
     """
 
-    def make(rank=0, holder=None, start=int, is_old=True):
+    def make(rank=0, holder=None, start=lambda: 0, is_old=True):
         box = Box(root, Clock(start()), {"rank": rank}, holder)
         (box.path.parent / PLAN_FILE).touch()
         with socket.socket(socket.AF_UNIX) as server:
@@ -53,7 +55,9 @@ def make_old(folder):
             os.utime(os.path.join(parent, name), (LONG_AGO, LONG_AGO))  # noqa: PTH118
 
 
-@pytest.mark.parametrize("start", [int, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"])
+@pytest.mark.parametrize(
+    "start", [lambda: 0, lambda: time.monotonic_ns() + 10**15], ids=["long ago", "before a reboot"]
+)
 def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, start):
     left_box(0)
     left_box(1, start=start)
@@ -62,11 +66,13 @@ def test_files_of_long_dead_ranks_are_deleted(left_box, root, sockets, start):
 
 
 def give_to_another_user(box):
+    """Make another user the owner of the job's folder."""
     os.chown(box.path.parents[1], BOB, -1)
     make_old(box.root)
 
 
 def age_box(box):
+    """Make the file of the box old, and nothing else in its folder."""
     os.utime(box.path, (LONG_AGO, LONG_AGO))
 
 

@@ -6,8 +6,7 @@ from tests.boxes import read_part
 from zmon.probe.losses import BACKWARD, REPORT
 
 NAN, INF = float("nan"), float("inf")
-
-UNKNOWN = -1
+UNKNOWN = -1  # no loss was noted
 # Losses with their steps → the step since which they are not finite, None if they are finite.
 CASES = {
     "none": ([], UNKNOWN),

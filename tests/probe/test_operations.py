@@ -14,7 +14,7 @@ def operations(*calls, nanoseconds=100):
 
 
 def call(name, *shapes, dtype="float32", arguments=()):
-    """Return a call with tensors of these shapes."""
+    """Return a call with tensors of these shapes, which took 10 nanoseconds."""
     return OperatorCall(name, shapes, dtype, arguments or [None] * len(shapes), 10)
 
 

@@ -8,6 +8,7 @@ from zmon.probe.last_words import origin_of
 
 
 def caught(function):
+    """Return the exception that the function raises."""
     try:
         function()
     except Exception as error:
@@ -20,10 +21,12 @@ def read_shard():
 
 
 def in_library():
+    """Raise in a library that the job calls."""
     json.loads("{")
 
 
 def wrapped():
+    """Raise from a first cause."""
     try:
         read_shard()
     except ValueError as error:
@@ -31,6 +34,7 @@ def wrapped():
 
 
 def hidden():
+    """Raise with the first cause suppressed."""
     try:
         read_shard()
     except ValueError:

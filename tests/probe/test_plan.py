@@ -18,6 +18,7 @@ PLAN = 'zmon.plan(ranks=[{"lookups": 7, "tables": ["t3", 4]}, {"seconds": 0.5}],
 
 
 def read_plan_file(rank):
+    """Return the content of the plan file of a rank."""
     return json.loads(rank.box.with_name("plan.json").read_text())
 
 

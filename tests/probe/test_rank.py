@@ -135,7 +135,7 @@ def test_collective_outside_steps_is_counted_in_the_totals_only(box):
     assert ms(totals.step_seconds) == 20
 
 
-def test_lease_is_renewed_at_the_end_of_a_step_and_not_at_its_begin(box):
+def test_lease_is_renewed_at_the_end_of_a_step_and_not_at_its_beginning(box):
     box.steps(1)
     boundary = current_state(box).step_since
     assert box.clock.ns - boundary < 1000
@@ -179,7 +179,7 @@ def test_send_does_not_advance_the_sequence(box):
 
 
 def test_groups_that_are_made_anew_count_from_0(box):
-    """A rank that heals in its process joins a new one, which has entered none of the collectives before."""
+    """A rank that recovers without a new process joins a new group, in which no collective has run yet."""
     for name in range(9):
         box.timeline.enter_op(ALL_REDUCE, box.timeline.group(str(name), 2), 8, 8)
         box.timeline.leave_op()
@@ -195,7 +195,7 @@ def test_groups_that_are_made_anew_count_from_0(box):
 
 
 def test_groups_are_not_forgotten_inside_a_collective(box):
-    """Another thread joins new groups while the rank's own still hangs in a collective of the old ones."""
+    """Another thread joins new groups while the rank's own thread still hangs in a collective of an old group."""
     group = box.timeline.group("0", 2)
     box.timeline.enter_op(ALL_REDUCE, group, 8, 8)
     box.timeline.leave_groups()

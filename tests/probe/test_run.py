@@ -20,6 +20,7 @@ from zmon.probe.run import environment, path_without
 
 
 def assert_single_line(stderr, *parts):
+    """Check that stderr is one line of zmon with all these parts."""
     lines = stderr.splitlines()
     assert len(lines) == 1, stderr
     assert lines[0].startswith("zmon: ")
@@ -28,6 +29,8 @@ def assert_single_line(stderr, *parts):
 
 
 class Run(NamedTuple):
+    """A command, and what it does with and without `zmon run`."""
+
     command: list[str]
     output: bytes = b""  # the beginning of its stdout
     code: int = 0
@@ -36,6 +39,7 @@ class Run(NamedTuple):
 
 
 def site(text):
+    """Return the name and content of a sitecustomize of the job."""
     return "packages/sitecustomize.py", text
 
 

@@ -36,6 +36,7 @@ while time.monotonic() < deadline:
 
 @pytest.fixture
 def job(job, tmp_path):
+    """Return a folder with a script that looks as if it had imported torch, and another sitecustomize."""
     (tmp_path / "libtorch_cpu.so").write_bytes(b"x" * 4096)
     job.write(tmp_path / "loads.py", LOADS)
     job.write(tmp_path / "other/sitecustomize.py", "")
@@ -53,11 +54,11 @@ UNHOOKED = {
     "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
     "no path": (
         f"{sys.executable} -u -I loads.py",
-        "Python was started with -I, which makes it ignore PYTHONPATH. Leave",
+        "Python was started with -I, which makes it ignore PYTHONPATH. Leave out -I",
     ),
     "no site": (
         f"{sys.executable} -S loads.py",
-        "Python was started with -S, which keeps it from importing sitecustom",
+        "Python was started with -S, which keeps it from importing sitecustomize. Leave out -S",
     ),
 }
 

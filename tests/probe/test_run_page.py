@@ -1,4 +1,4 @@
-"""Tests of the page of a run, from the environment of the job: no guess, no secret."""
+"""Tests of the page of a run, which comes from the environment of the job. It is never guessed, and has no secret."""
 
 import pytest
 

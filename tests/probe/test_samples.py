@@ -14,6 +14,7 @@ def box(box):
 
 
 def call_model(counter, model, samples, num_backward=1):
+    """Call a model, and run this number of backward passes."""
     counter.call(model, samples)
     for _ in range(num_backward):
         counter.end_backward()

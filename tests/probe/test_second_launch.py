@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import NamedTuple
 
 import pytest
 
@@ -16,9 +17,16 @@ sys.stdin.readline()
 ELASTIC = {"TORCHELASTIC_RUN_ID": "none", "LOCAL_WORLD_SIZE": "4", "WORLD_SIZE": "4"}
 
 
+class Started(NamedTuple):
+    """A rank that has attached."""
+
+    process: subprocess.Popen
+    job_id: str
+
+
 @pytest.fixture
 def start(tmp_path):
-    """Yield a function that starts a rank, whose launcher is this process, and returns the rank and its job id."""
+    """Yield a function that starts a rank, whose launcher is this process, and returns it."""
     ranks = []
 
     def begin(**env):
@@ -28,7 +36,7 @@ def start(tmp_path):
             stderr=(tmp_path / "stderr").open("ab"), text=True,
         )  # fmt: skip
         ranks.append(rank)
-        return rank, rank.stdout.readline().strip()
+        return Started(rank, rank.stdout.readline().strip())
 
     yield begin
     for rank in ranks:
@@ -36,6 +44,7 @@ def start(tmp_path):
 
 
 def end(rank):
+    """End a rank, if it has not ended."""
     if rank.returncode is None:
         rank.communicate("\n", timeout=20)
 
@@ -46,7 +55,7 @@ def test_second_launch_has_another_id_and_says_so(start, tmp_path):
     assert second.startswith("x.")
     (line,) = (tmp_path / "stderr").read_text().splitlines()
     assert f"another launch with the job id x runs on this host: this one is watched as the job {second}" in line
-    assert start()[1] not in (first, second)
+    assert start().job_id not in (first, second)
 
 
 def test_launch_of_another_size_is_another_job(start):
@@ -56,19 +65,19 @@ def test_launch_of_another_size_is_another_job(start):
 
 
 def test_ranks_and_restarts_of_one_launch_keep_its_id(start):
-    assert [start(**ELASTIC, RANK=rank)[1] for rank in "012"] == ["x"] * 3
-    assert start(**ELASTIC, RANK="0", TORCHELASTIC_RESTART_COUNT="1")[1] == "x"
+    assert [start(**ELASTIC, RANK=rank).job_id for rank in "012"] == ["x"] * 3
+    assert start(**ELASTIC, RANK="0", TORCHELASTIC_RESTART_COUNT="1").job_id == "x"
 
 
 def test_second_launch_keeps_its_id_when_the_first_has_ended(start):
     first, _ = start()
     _, second = start(**ELASTIC, RANK="0")
     end(first)
-    assert start(**ELASTIC, RANK="1")[1] == second
-    assert start(**ELASTIC, RANK="1", TORCHELASTIC_RESTART_COUNT="1")[1] == second
+    assert start(**ELASTIC, RANK="1").job_id == second
+    assert start(**ELASTIC, RANK="1", TORCHELASTIC_RESTART_COUNT="1").job_id == second
 
 
 def test_launch_after_one_that_has_ended_has_its_id(start):
     first, _ = start()
     end(first)
-    assert start()[1] == "x"
+    assert start().job_id == "x"

@@ -26,6 +26,7 @@ def start_threads(number, work):
 
 
 def run_threads(number, work):
+    """Run threads that begin their work at the same moment, until all have ended."""
     for thread in start_threads(number, work):
         thread.join(30)
 

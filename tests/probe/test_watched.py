@@ -156,6 +156,7 @@ RANKS = """
 
 @pytest.fixture
 def real_torch(job):
+    """Return a folder whose commands import the installed torch, with the fake hooks."""
     (job.packages / "torch.py").unlink()
     job.env["OMP_NUM_THREADS"] = "1"
     return job

@@ -48,7 +48,7 @@ def test_steps_in_the_log_equal_those_in_the_box(tmp_path, root, log):
 
 
 def test_log_is_private_to_the_user_of_the_agent_even_if_its_folder_was_not(box, root, log):
-    """An earlier version made a folder that all users could read, and so the steps and labels of every job."""
+    """An earlier version made a folder in which all users could read the steps and labels of every job."""
     root.mkdir(parents=True)
     root.chmod(0o755)
     box.steps(3)

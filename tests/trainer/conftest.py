@@ -38,7 +38,7 @@ def small_config() -> Callable[..., RunConfig]:
 
 @pytest.fixture
 def single_rank_world() -> Iterator[World]:
-    """Create a process group of one rank in this process."""
+    """Yield the world of a single rank, which has joined a process group in this process."""
     world = World(rank=0, size=1)
     join(world)
     yield world
@@ -71,7 +71,7 @@ def write_rows(tmp_path: Path) -> Callable[..., Path]:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """Mount a file system of 1 MB as the folder `kept`."""
+    """Yield the folder `kept`, on which a file system of 1 MB is mounted."""
     if os.geteuid():
         pytest.skip("only root may mount")
     (tmp_path / "kept").mkdir()
@@ -99,7 +99,7 @@ RunRanks = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture(scope="session")
 def trainer_zygote() -> Iterator[Zygote]:
-    """Start, once, a process that forks ranks with torch and the trainer already imported."""
+    """Yield a process that forks ranks with torch and the trainer already imported. It starts once."""
     zygote = Zygote("torch._dynamo", "torch.distributed.checkpoint", "trainer.scale.run", "zmon.probe.hooks")
     yield zygote
     assert zygote.process.stdin is not None

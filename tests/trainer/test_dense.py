@@ -66,7 +66,7 @@ def test_cross_network_takes_vectors_of_several_dimensions() -> None:
 def test_flat_gradient_equals_gradient_of_parameters(single_rank_world, bucket_bytes, overlapped) -> None:
     plain, flattened = model(), model()
     flat = FlatParameters(flattened, 3, 2 * D, OverlapConfig(gradients=overlapped, bucket_bytes=bucket_bytes))
-    dense, pooled = torch.ones(B, 5, dtype=torch.float64), inputs()[1]
+    dense, (_, pooled) = torch.ones(B, 5, dtype=torch.float64), inputs()
     plain.top(plain.bottom(dense), pooled).sum().backward()
     flat.begin(torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64))
     flattened.top(flattened.bottom(dense), pooled).sum().backward()

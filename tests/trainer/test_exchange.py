@@ -100,7 +100,7 @@ def test_rank_with_more_rows_than_32_bits_number_gets_all_its_rows(single_rank_w
 
 
 def test_numbers_of_rows_can_go_beside_the_lengths(single_rank_world) -> None:
-    """With a GPU, the CPUs exchange them."""
+    """With a GPU, they go through a process group of the CPUs."""
     routes = exchange([*PARTS, SECOND])
     (usual,) = routes.send_ids(small_batch()).wait()
     routes._cpu_ranks = torch.distributed.new_group(backend="gloo")

@@ -1,4 +1,4 @@
-"""Tests with two launchers, as on two hosts: results are exact, and a dry run predicts the bytes between ranks."""
+"""Tests with two launchers, as on two hosts: results are those of one rank, and a dry run predicts the bytes sent."""
 
 import json
 import subprocess

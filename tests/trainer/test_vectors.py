@@ -65,4 +65,5 @@ def test_vectors_of_each_group_are_the_same_after_they_were_flattened(name: str)
         ]
         flat = departures.flatten(vectors, SAMPLES, torch.empty(0))
         assert len(flat) == sum(departures.sizes(SAMPLES))
-        assert all(map(torch.equal, departures.by_group(flat, SAMPLES), vectors))
+        for expected, actual in zip(vectors, departures.by_group(flat, SAMPLES), strict=True):
+            assert torch.equal(expected, actual)

@@ -1,4 +1,4 @@
-"""The script of each rank of test_hosts.py: it trains every variant and counts the bytes that leave it, and its host.
+"""The script of each rank of test_hosts.py: it trains every variant and counts the bytes sent within and between hosts.
 
 Usage: train_on_hosts.py STEPS OUT VARIANTS; VARIANTS is a JSON object of changes by name (trainer.keys.apply_changes).
 """

@@ -3,7 +3,8 @@
     python -m tests.probe.edge.replay FIRST LAST LENGTH [NATIVE]
 
 replays the scripts of these seeds through both edges, with the C edge of the file NATIVE if it is given. It needs
-neither torch nor pytest, so that a sanitized build can be tested.
+neither torch nor pytest, so that a sanitized build can be tested. Most modules of zmon are imported in the functions,
+because `main` has to put the C edge of the file in place first.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def script(random: Random, length: int, nested: bool = False) -> list[Event]:
 
 
 def _event(random: Random, nested: bool) -> Event:
+    """Return a random event; `nested`: it is part of the events of another thread, so it has none of its own."""
     from zmon.box.layout import MAX_GROUPS, NONE
     from zmon.schema.names import ACTIVITIES, OPS, PHASES
 
@@ -156,6 +158,7 @@ class Replay:
             self.stores += sys.modules[NATIVE].take_stores()
 
     def image(self) -> bytes:
+        """Return the bytes of the box."""
         return bytes(self.writer.view)
 
     def counted(self, flops: int, samples: int) -> None:
@@ -194,6 +197,7 @@ class Replay:
 
 
 def records_stores() -> bool:
+    """Return True if the C edge was built so that it records its stores."""
     return hasattr(sys.modules.get(NATIVE), "take_stores")
 
 

@@ -36,12 +36,13 @@ def chosen_edge(folder, **env):
 
 
 def has_signal_sender(folder):
+    """Return True if the package in this folder has the C module that names the sender of a signal."""
     return any((folder / "lib").rglob("_signal_sender*.so"))
 
 
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory):
-    """Build the package with a compiler; return its folder, and the stderr and the edge of the build."""
+    """Return the folder of the package that a compiler built, the stderr of the build, and the edge of a rank."""
     folder = tmp_path_factory.mktemp("compiled")
     return folder, *build_package(folder)
 

@@ -40,7 +40,7 @@ def test_both_edges_store_the_live_words_in_the_same_order(tmp_path):
 @pytest.mark.slow
 @pytest.mark.skipif(building.compiler() is None, reason="there is no C compiler")
 def test_sanitizers_find_nothing(tmp_path):
-    """They check addresses and undefined behaviour. Python's own memory would look like leaks, so these are ignored."""
+    """They check addresses and undefined behaviour. Leaks are ignored: Python's own memory would look like one."""
     module = building.build(tmp_path, *building.SANITIZERS)
     preloaded = f"{building.runtime('libasan.so')} {building.runtime('libubsan.so')}"
     variables = {"LD_PRELOAD": preloaded, "ASAN_OPTIONS": "detect_leaks=0", "PYTHONMALLOC": "malloc"}

@@ -14,18 +14,20 @@ from zmon.box.reader import BoxReader
 
 RANK = int(os.environ["RANK"])
 OUT = Path(sys.argv[0]).parent
-FLOAT = 4  # bytes
+LATE_FLOATS = 77  # of the all-reduce in which rank 0 waits for rank 1
+FLOAT_BYTES = 4
 counted = {}  # by op: the number of calls, and the bytes sent and received
 extras = {}  # other notes for the tests, by name
 
 
 def count(op, sent, received):
     """Count a collective by hand, given the numbers of floats that it sends and receives."""
-    before = counted.setdefault(op, [0, 0, 0])
-    counted[op] = [before[0] + 1, before[1] + sent * FLOAT, before[2] + received * FLOAT]
+    calls, sent_bytes, received_bytes = counted.get(op, (0, 0, 0))
+    counted[op] = [calls + 1, sent_bytes + sent * FLOAT_BYTES, received_bytes + received * FLOAT_BYTES]
 
 
 def floats(number):
+    """Return a tensor of this number of floats."""
     return torch.ones(number)
 
 
@@ -36,12 +38,10 @@ def wait_until(condition):
         time.sleep(0.005)
 
 
-def main():
-    assert zmon.attach()
-    dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
+def every_collective():
+    """Issue every collective, in a step."""
     with zmon.step():
         zmon.phase("forward")
-
         # Uneven splits of rows with 6 floats: rank 0 keeps 3 rows and sends 5, and rank 1 sends 1 and keeps 2.
         sent, received = ([3, 5], [3, 1]) if RANK == 0 else ([1, 2], [5, 2])
         dist.all_to_all_single(torch.empty(sum(received), 6), torch.ones(sum(sent), 6), received, sent)
@@ -89,12 +89,16 @@ def main():
             dist.recv(floats(3), 0)
             count("recv", 0, 3)
 
-    # An asynchronous collective is counted with its bytes at the call.
+
+def asynchronous_collective():
+    """Issue an asynchronous collective, which is counted with its bytes at the call."""
     handle = dist.all_reduce(floats(2000), async_op=True)
     handle.wait()
     count("all_reduce", 2000, 2000)
 
-    # Two groups: one of both ranks, and one of rank 1 alone.
+
+def collectives_of_groups():
+    """Issue collectives in two groups: one of both ranks, and one of rank 1 alone."""
     both, single = dist.new_group([0, 1]), dist.new_group([1])
     for _ in range(3):
         dist.all_reduce(floats(1), group=both)
@@ -104,18 +108,23 @@ def main():
         count("all_reduce", 2, 2)
     extras["groups"] = {"both": both.group_name, "single": single.group_name if RANK == 1 else None}
 
-    # Rank 1 comes late: it reads the box of rank 0, which waits for it.
+
+def late_rank():
+    """Let rank 1 come late to a collective. Before that, it reads the box of rank 0, which waits for it."""
     if RANK == 1:
         watched = BoxReader(Path(os.environ["ZMON_BOX_DIR"]) / "job/0/rank-0.box")
-        wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == 2 * 77 * FLOAT)
+        num_bytes = 2 * LATE_FLOATS * FLOAT_BYTES  # in both directions
+        wait_until(lambda: watched.now().op == "all_reduce" and watched.now().num_bytes == num_bytes)
         now = watched.now()
         extras["peer"] = [now.op, now.num_bytes, watched.groups()[now.group][0]]
         watched.close()
         time.sleep(0.2)
-    dist.all_reduce(floats(77))
-    count("all_reduce", 77, 77)
+    dist.all_reduce(floats(LATE_FLOATS))
+    count("all_reduce", LATE_FLOATS, LATE_FLOATS)
 
-    # Rank 1 comes late to an asynchronous collective. Each rank works for 50 ms before it waits for the collective.
+
+def late_rank_of_an_asynchronous_collective():
+    """Let rank 1 come late to an asynchronous collective. Each rank works for 50 ms between the call and the wait."""
     with zmon.step():
         dist.barrier()
         count("barrier", 0, 0)
@@ -126,17 +135,30 @@ def main():
         time.sleep(0.05)
         work.wait()
 
-    # torch raises an error for an invalid call, and the rank is in no collective after it.
+
+def invalid_call():
+    """Issue a call for which torch raises an error. The rank is in no collective after it."""
     try:
         dist.all_reduce("no tensor")
     except (TypeError, AttributeError, ValueError) as error:
         extras["error"] = type(error).__name__
     extras["after error"] = zmon.probe.current._in_op
 
+
+def main():
+    """Issue the collectives of three steps and between them, and write what was counted by hand."""
+    assert zmon.attach()
+    dist.init_process_group("gloo", init_method=f"file://{OUT}/store", rank=RANK, world_size=2)
+    every_collective()
+    asynchronous_collective()
+    collectives_of_groups()
+    late_rank()
+    late_rank_of_an_asynchronous_collective()
+    invalid_call()
     # A call with a timeout is counted too.
     dist.barrier(timeout=None)
     count("barrier", 0, 0)
-    with zmon.step():
+    with zmon.step():  # the box has the totals up to the end of the last step
         pass
     dist.destroy_process_group()
     (OUT / f"noted-{RANK}.json").write_text(json.dumps({"counted": counted, **extras}))

@@ -1,6 +1,7 @@
 """The script of two ranks that train with DDP in many ways; test_ddp runs it.
 
-For each scenario it notes what torch's flight recorder recorded, which is all collectives of the group.
+For each scenario it notes what torch's flight recorder recorded. The flight recorder has all collectives of the group,
+also those that DDP issues in C++.
 """
 
 import copy
@@ -40,9 +41,13 @@ RANK = int(os.environ["RANK"])
 OUT = Path(sys.argv[0]).parent
 # Bytes of a number, by the name that the flight recorder has for its type.
 SIZES = {"Float": 4, "Half": 2, "Int": 4, "Long": 8, "Double": 8, "Byte": 1}
+results = {}  # by scenario: what the flight recorder recorded, and what the scenario itself returns
+COMPILED = []  # the models of the scenario `compiling`, which `compiled` trains as well
+PICKLED = b""  # a DDP module
 
 
 def recorded_collectives():
+    """Return all entries of the flight recorder."""
     trace = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(True, False))
     return trace.get("entries", [])
 
@@ -64,6 +69,7 @@ def scenario(name, work):
 
 
 def accumulated(module):
+    """Train with gradient accumulation: two passes without a reduction, then one with it."""
     for _ in range(3):
         with module.no_sync():
             train(module, 2)
@@ -71,18 +77,21 @@ def accumulated(module):
 
 
 def built_in_hook():
+    """Train with a hook of torch in C++ that compresses gradients."""
     module = small(net())
     module._register_builtin_comm_hook(dist.BuiltinCommHookType.FP16_COMPRESS)
     train(module)
 
 
 def own_hook(**options):
+    """Train with a hook in Python that compresses gradients."""
     module = small(net(), **options)
     module.register_comm_hook(None, fp16_compress_hook)
     train(module)
 
 
 def gan():
+    """Train a critic, and a generator through the critic."""
     generator, critic = small(nn.Linear(20, 20)), small(net())
     for _ in range(3):
         critic(generator(X).detach()).sum().backward()
@@ -90,6 +99,8 @@ def gan():
 
 
 def retained_graph():
+    """Run two backward passes through one graph."""
+
     def twice(y):
         with module.no_sync():
             y.sum().backward(retain_graph=True)
@@ -100,11 +111,13 @@ def retained_graph():
 
 
 def several_roots():
+    """Run backward passes that begin at several tensors, some of which are none of the module."""
     leaf = torch.ones(1, requires_grad=True)
     train(small(net()), loss=lambda y: torch.autograd.backward([leaf, leaf * 2, y.sum(), y.mean()]))
 
 
 def explicit_gradients(module):
+    """Compute the gradients of the input only, and then train."""
     y = module(X.requires_grad_())
     torch.autograd.grad(y.sum(), X)
     X.requires_grad_(False)
@@ -112,7 +125,8 @@ def explicit_gradients(module):
 
 
 def second_derivatives():
-    small(net())  # DDP does not support create_graph; other gradients of the job still work
+    """Compute second derivatives of a module without DDP, beside one with it: DDP does not support create_graph."""
+    small(net())
     y = net()(X.requires_grad_())
     (gradient,) = torch.autograd.grad(y.pow(2).sum(), X, create_graph=True)
     gradient.sum().backward()
@@ -120,11 +134,14 @@ def second_derivatives():
 
 
 def joined(module):
+    """Train two steps more on rank 1 than on rank 0."""
     with module.join():
         train(module, 3 + 2 * RANK)
 
 
 def in_two_parts():
+    """Run a backward pass for each of two outputs."""
+
     def parts(outputs):
         for output in outputs:
             output.sum().backward()
@@ -143,6 +160,7 @@ def unreadable_root():
 
 
 def raising():
+    """Run a backward pass that raises in a function, and one that raises in a callback."""
     first, second = small(net()), small(net())
     y = first(Failing.apply(X.clone().requires_grad_()))
     errors = [error_of(y.sum()), ddp_settled.error_of_callback(second)]
@@ -150,6 +168,7 @@ def raising():
 
 
 def copied():
+    """Train a module and a copy of it, and drop both."""
     module = small(net())
     train(module)
     other = copy.deepcopy(module)
@@ -160,7 +179,7 @@ def copied():
 
 
 def compiling():
-    """Compile in the middle of a step; what the rank did in it before belongs to no step."""
+    """Compile in the middle of a step: what the rank did in the step before belongs to no step."""
     COMPILED.append(torch.compile(DDP(net()), backend="aot_eager"))
     COMPILED.append(DDP(torch.compile(net(), backend="aot_eager")))
     for model in COMPILED:
@@ -168,6 +187,7 @@ def compiling():
 
 
 def compiled():
+    """Train the models that were compiled before."""
     for model in COMPILED:
         train(model)
     return {"graph_breaks": sum(torch._dynamo.utils.counters["graph_break"].values())}
@@ -196,12 +216,10 @@ ONE_LINE = {
     "joined_with_unused": lambda: joined(small(net(), find_unused_parameters=True)),
     "settled_joined": lambda: joined(ddp_settled.trained()),
 }
-results = {}
-COMPILED = []
-PICKLED = b""
 
 
 def main():
+    """Run the scenarios of the variable SCENARIOS, and write their results."""
     global PICKLED
     torch.set_num_threads(1)
     assert zmon.attach()

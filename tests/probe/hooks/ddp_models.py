@@ -10,9 +10,8 @@ X = torch.ones(4, 20)
 
 def net(buffers=False):
     """Return a small network; with `buffers` it has a layer whose buffers DDP broadcasts."""
-    return nn.Sequential(
-        nn.Linear(20, 30), *[nn.BatchNorm1d(30)] * buffers, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1)
-    )
+    norms = [nn.BatchNorm1d(30)] if buffers else []
+    return nn.Sequential(nn.Linear(20, 30), *norms, nn.ReLU(), nn.Linear(30, 10), nn.Linear(10, 1))
 
 
 def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
@@ -22,11 +21,13 @@ def train(module, steps=4, loss=lambda y: y.sum().backward(), x=X):
 
 
 def small(module, **options):
-    """Wrap a module in DDP with several buckets."""
+    """Return a module in DDP whose gradients are in several small buckets."""
     return DDP(module, bucket_cap_mb=0.001, **options)
 
 
 class HalfUsed(nn.Module):
+    """A model whose second half no forward pass uses."""
+
     def __init__(self):
         super().__init__()
         self.used, self.unused = net(), net()
@@ -36,6 +37,8 @@ class HalfUsed(nn.Module):
 
 
 class Checkpointed(nn.Module):
+    """A model that computes its activations again in backward, in which it runs the engine again."""
+
     def __init__(self):
         super().__init__()
         self.layers = nn.ModuleList(nn.Linear(20, 20) for _ in range(3))
@@ -47,6 +50,8 @@ class Checkpointed(nn.Module):
 
 
 class Sparse(nn.Module):
+    """A model with a table whose gradients are sparse."""
+
     def __init__(self):
         super().__init__()
         self.table, self.top = nn.Embedding(50, 4, sparse=True), nn.Linear(4, 1)
@@ -56,6 +61,8 @@ class Sparse(nn.Module):
 
 
 class TwoOutputs(nn.Module):
+    """A model that returns a pair."""
+
     def __init__(self):
         super().__init__()
         self.first, self.second = nn.Linear(20, 20), nn.Linear(20, 20)
@@ -65,10 +72,12 @@ class TwoOutputs(nn.Module):
 
 
 def fail(where):
+    """Raise an error with this text."""
     raise ArithmeticError(where)
 
 
 def error_of(loss):
+    """Run a backward pass; return the text of the error that `fail` raises in it."""
     try:
         loss.backward()
     except ArithmeticError as error:
@@ -76,6 +85,8 @@ def error_of(loss):
 
 
 class Failing(torch.autograd.Function):
+    """A function that raises in its backward pass."""
+
     @staticmethod
     def forward(ctx, x):
         return x

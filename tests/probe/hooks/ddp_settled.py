@@ -1,4 +1,7 @@
-"""Scenarios of ddp_job in which the C edge measures the passes of the only module, until something changes."""
+"""Scenarios of ddp_job with a settled module, until something changes.
+
+A module is settled if it is the only one and its passes are alike. Then the C edge alone measures its passes.
+"""
 
 import copy
 import io
@@ -48,6 +51,7 @@ def trained(steps=4, **options):
 
 
 def settled(**options):
+    """Train a module that stays settled; note whether the C edge measured it."""
     module = trained(8, **options)
     noted = {"offered": simple_reducer._offered is not None, "edge": edge.CHOSEN.name}
     del module  # the C edge measures it only while it lives
@@ -69,6 +73,7 @@ def settled_static_graph_with_unused():
 
 
 def settled_checkpointed():
+    """Each backward pass runs inner passes, for the checkpoints of activations."""
     train(small(Checkpointed()), 6, x=X.clone().requires_grad_())
 
 
@@ -81,6 +86,7 @@ def settled_hook():
 
 
 def settled_copied():
+    """A copy, and a module that is pickled and unpickled, train beside the settled module."""
     module = trained()
     other = copy.deepcopy(module)  # with the hook on its parameter, which must not count for the other module
     train(other)
@@ -105,6 +111,7 @@ def settled_released():
 
 
 def settled_raising():
+    """A backward pass of the settled module raises."""
     module = trained()
     y = module(X.clone().requires_grad_())
     y.register_hook(lambda _: fail("in backward"))
@@ -125,6 +132,7 @@ def error_of_callback(module):
 
 
 def settled_callback():
+    """A callback at the end of a pass of the settled module raises."""
     return {"errors": [error_of_callback(trained())], "in_op": probe.current._in_op}
 
 

@@ -24,6 +24,7 @@ def run_job(zygote, folder, script, seconds, **env):
 
 
 def results_of(rank, folder):
+    """Return the results of one rank that has ended."""
     with contextlib.closing(BoxReader(rank.box)) as reader:
         return SimpleNamespace(
             noted=json.loads((folder / NOTED.format(rank.number)).read_text()),

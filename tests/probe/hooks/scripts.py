@@ -127,9 +127,10 @@ END = "\nsys.stdout.flush()\nos._exit(0)\n"
 
 
 def run_script(start_rank, script, joined=False, num_ranks=1, before=""):
-    """Run a script in each rank and return the printed lines; no rank may fail, and zmon may print nothing.
+    """Run a script in each rank and return the printed lines, or those of each rank if there are several ranks.
 
-    `joined`: the ranks have joined a process group. `before` runs before zmon is attached.
+    No rank may fail, and zmon may print nothing. `joined`: the ranks have joined a process group. `before` runs before
+    zmon is attached.
     """
     whole = textwrap.dedent(before) + WATCHED + (JOINED if joined else "") + textwrap.dedent(script)
     if joined:
@@ -153,6 +154,7 @@ class Case:
     num_ranks: int
 
     def check(self, start_rank):
+        """Run the script, and compare what its ranks print."""
         printed = run_script(start_rank, self.script, self.joined, self.num_ranks)
         assert printed == (self.lines if self.num_ranks == 1 else [self.lines] * self.num_ranks), printed
 

@@ -71,7 +71,7 @@ print(reached)  # > 1
 
 
 @pytest.mark.parametrize("case", cases(CASES, NOTE))
-def test_backward(start_rank, case):
+def test_backward_pass_has_its_phase_and_may_end_an_evaluation(start_rank, case):
     case.check(start_rank)
 
 

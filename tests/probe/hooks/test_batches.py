@@ -12,6 +12,8 @@ from zmon.probe.hooks.batches import leading_size, loaded_samples
 
 
 class Numbers(Dataset):
+    """Ten samples: a tensor of three numbers, and the index."""
+
     def __len__(self):
         return 10
 
@@ -20,6 +22,8 @@ class Numbers(Dataset):
 
 
 class Stream(IterableDataset):
+    """Ten equal samples without an index."""
+
     def __init__(self, item):
         self.item = item
 
@@ -36,6 +40,8 @@ class ByLength(BatchSampler):
 
 @dataclass
 class Batch:
+    """A batch whose class is of the job."""
+
     names: list[str]
     dense: torch.Tensor
     sparse: Any
@@ -92,7 +98,7 @@ def test_samples_of_each_batch_that_a_loader_returns(loader, expected):
     assert [loaded_samples(batches, batch) for batch in batches] == expected
 
 
-BATCHES = {
+BATCHES = {  # a batch → its samples; None: unknown
     "tensor": (torch.zeros(6, 2), 6),
     "list": ([torch.zeros(6, 2), torch.zeros(7)], 6),
     "nested": (((), {"ids": torch.zeros(6, 2)}), 6),

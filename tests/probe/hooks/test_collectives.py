@@ -31,7 +31,7 @@ def test_every_valid_call_was_counted_and_parts_sum_to_the_step(job, rank):
     assert job[rank].noted["error"]
     assert job[rank].totals.dropped_records == 1
     assert job[rank].noted["after error"] is False
-    assert len(job[rank].records) == 3
+    assert len(job[rank].records) == 3  # the steps of the script
     for record in job[rank].records:
         parts = record.measures.self_seconds + record.measures.exposed_seconds
         assert parts == pytest.approx(record.duration, abs=1e-9)
@@ -39,17 +39,18 @@ def test_every_valid_call_was_counted_and_parts_sum_to_the_step(job, rank):
 
 def test_box_shows_the_collective_in_which_a_rank_waits(job):
     op, num_bytes, group = job[1].noted["peer"]
-    assert (op, num_bytes) == ("all_reduce", 2 * 77 * 4)
+    assert (op, num_bytes) == ("all_reduce", 2 * 77 * 4)  # 77 floats, in both directions
     assert job[0].sizes[group] == 2
 
 
 def test_waiting_rank_has_exposed_time_and_the_late_rank_has_less(job):
     early, late = (rank.totals.measures.ops["all_reduce"].exposed_seconds for rank in job)
-    assert early > 0.15
+    assert early > 0.15  # rank 1 comes 0.2 s late
     assert late < early / 2
 
 
 def test_asynchronous_collective_is_in_flight_from_issue_and_exposed_from_wait(job):
+    # Rank 1 comes 0.2 s late to this step's all-reduce, and each rank works for 0.05 s between the call and the wait.
     early, late = (rank.records[1].measures.ops["all_reduce"] for rank in job)
     assert 0.08 < early.exposed_seconds < early.inflight_seconds - 0.04
     assert late.exposed_seconds < early.exposed_seconds / 2
@@ -79,13 +80,14 @@ def test_bytes_on_the_interface_come_from_local_rank_0_only(job):
 def test_tensors_of_different_sizes_are_all_counted_in_each_direction():
     """The job cannot test this, because gloo supports lists of equal sizes only."""
     _, describe = DESCRIBERS["all_to_all"]
-    call = describe([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
-    assert call[:2] == (6 * 4, 8 * 4)
+    sent, received, *_ = describe([torch.ones(3), torch.ones(5)], [torch.ones(4), torch.ones(2, 1)])
+    assert (sent, received) == (6 * 4, 8 * 4)  # a float has 4 bytes
 
 
 @pytest.mark.parametrize("name", DESCRIBERS)
 def test_describer_accepts_every_argument_of_its_function(name):
     """A collective with an argument that the describer does not know would be dropped and not counted."""
     theirs = list(inspect.signature(inspect.unwrap(getattr(distributed_c10d, name))).parameters)
-    ours = list(inspect.signature(DESCRIBERS[name][1]).parameters)
+    _, describe = DESCRIBERS[name]
+    ours = list(inspect.signature(describe).parameters)
     assert [argument for argument in ours if argument in theirs] == theirs  # an older torch may have fewer

@@ -52,7 +52,7 @@ with zmon.step():
 
 
 @pytest.mark.parametrize("case", cases(CASES, COMPILE))
-def test_compilation(start_rank, case):
+def test_compilation_is_an_activity_of_its_own(start_rank, case):
     case.check(start_rank)
 
 
@@ -124,5 +124,5 @@ print(steps(), breaks())  # > 0 0
 
 @pytest.mark.parametrize("edge", ["", "python"])
 @pytest.mark.parametrize("case", cases(UPDATES, OPTIMIZERS))
-def test_compiled_updates(start_rank, case, edge):
+def test_compiled_update_is_a_step(start_rank, case, edge):
     case.check(functools.partial(start_rank, ZMON_EDGE=edge))

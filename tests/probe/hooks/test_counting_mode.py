@@ -1,4 +1,4 @@
-"""Tests of the mode that counts operations: it equals counts by hand of real models, and does not disturb the job."""
+"""Tests of the mode that counts operations: its counts equal those by hand, and it does not disturb the job."""
 
 import pytest
 
@@ -147,5 +147,5 @@ print(flops() == 2 * 2 * 4 * 8 * 3)  # > True
 
 
 @pytest.mark.parametrize("case", [*cases(CASES, COUNTED), *cases(JOINED, COUNTED, joined=True, num_ranks=2)])
-def test_counting_mode(start_rank, case):
+def test_operations_equal_the_count_by_hand_and_the_job_is_not_disturbed(start_rank, case):
     case.check(start_rank)

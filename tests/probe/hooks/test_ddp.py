@@ -84,7 +84,7 @@ def test_pass_whose_root_cannot_be_read_is_dropped(ranks):
 
 def test_bytes_of_sparse_gradients_are_unknown_and_reported_once(ranks):
     for rank in ranks:
-        assert rank["sparse"].dropped == 4
+        assert rank["sparse"].dropped == 4  # one for each pass
         assert rank["output"].count("bytes of some gradients are unknown") == 1
 
 

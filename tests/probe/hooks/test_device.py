@@ -1,4 +1,4 @@
-"""Tests of what the probe reads of a GPU, without one."""
+"""Tests of the memory that the probe reads of a GPU, on a machine without one."""
 
 import torch
 
@@ -11,7 +11,7 @@ def test_memory_is_unknown_without_a_gpu(start_rank):
 
 
 def test_memory_is_unknown_with_an_allocator_that_does_not_count(monkeypatch):
-    """An error would cost the step whose end reads the memory."""
+    """With an error, the step at whose end the memory is read would be lost."""
 
     def refuse():
         raise RuntimeError("CUDAPluggableAllocator does not yet support getDeviceStats")

@@ -206,5 +206,5 @@ print(activity(), evaluate(wrapped), hooks(wrapped))  # > train eval 0
 
 
 @pytest.mark.parametrize("case", [*cases(CASES, HOOKS), *cases(JOINED, HOOKS, joined=True)])
-def test_evaluation(start_rank, case):
+def test_evaluation_begins_and_ends_with_the_use_of_the_model(start_rank, case):
     case.check(start_rank)

@@ -115,7 +115,7 @@ print(timeline.device is not None, source(), flops())  # > True counted 512
 
 
 @pytest.mark.parametrize("case", cases(CASES, COUNTED))
-def test_count(start_rank, case):
+def test_one_whole_step_is_counted_or_the_count_is_withheld(start_rank, case):
     case.check(start_rank)
 
 

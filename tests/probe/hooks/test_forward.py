@@ -1,4 +1,4 @@
-"""Tests of the forward phase and of the samples in jobs that load no batches with DataLoader."""
+"""Tests of the forward phase and of the samples in jobs, most of which load no batches with DataLoader."""
 
 import pytest
 
@@ -21,7 +21,7 @@ model = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 1), Notes())
 optimizer = torch.optim.SGD(model.parameters(), 0.1)
 """
 
-# The classes of two frameworks, as far as they decide who calls what.
+# Stand-ins for classes of two frameworks, with their calls of the model, of backward and of step.
 ENGINE = """
 class Engine(nn.Module):  # deepspeed.DeepSpeedEngine: wraps the model, and calls backward and step itself
     def __init__(self, module):
@@ -227,5 +227,5 @@ print(watched <= graph_breaks(), timeline.ledger.dropped)  # > True 0
 @pytest.mark.parametrize(
     "case", [*cases(CASES, LOOP), *cases(CASES_WITH_ENGINE, LOOP + ENGINE), *cases(CASES_WITH_DDP, LOOP + DDP)]
 )
-def test_forward(start_rank, case):
+def test_forward_phase_and_samples_are_recognized_without_an_effect_on_the_job(start_rank, case):
     case.check(start_rank)

@@ -45,7 +45,8 @@ for _ in range(20):
     {update}
 print(steps(), num_remembered())
 """
-    counted, remembered = map(int, run_script(start_rank, script)[0].split())
+    (line,) = run_script(start_rank, script)
+    counted, remembered = map(int, line.split())
     assert num_steps - 2 <= counted <= num_steps  # the first objects replace none
     assert remembered < 10
 
@@ -61,7 +62,8 @@ for number in range(1500):
         gc.collect()
 print(num_remembered())
 """
-    assert int(run_script(start_rank, script)[0]) < 1100
+    (remembered,) = run_script(start_rank, script)
+    assert int(remembered) < 1100
 
 
 class Silent(torch.Tensor):

@@ -119,5 +119,5 @@ print(noted()[1])  # > ['eval', 'eval', 'eval']
 
 
 @pytest.mark.parametrize("case", cases(CASES, SETS))
-def test_loading(start_rank, case):
+def test_wait_for_a_batch_is_the_data_phase(start_rank, case):
     case.check(start_rank)

@@ -202,7 +202,7 @@ def test_loops_of_a_step_in_another_thread_are_unknown(monkeypatch):
 
 
 def test_function_of_many_instructions_is_not_read(monkeypatch):
-    calls = "    other(); other(); other()\n" * 1500
+    calls = "    other(); other(); other()\n" * 1500  # more bytecode than zmon reads
     script = Script(monkeypatch, f"def main():\n{calls}    for _ in range(2):\n        step()\n")
     script.globals["main"]()
     assert script.texts == []

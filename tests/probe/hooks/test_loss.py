@@ -124,7 +124,7 @@ print(timeline.ledger.dropped - dropped)  # > 1
 
 
 @pytest.mark.parametrize("case", cases(CASES, START))
-def test_loss_of_a_backward_pass(start_rank, case):
+def test_loss_of_a_backward_pass_is_read_without_an_effect_on_the_job(start_rank, case):
     case.check(start_rank)
 
 
@@ -150,11 +150,13 @@ class Place:
 
 @pytest.fixture
 def device():
+    """Return a fake device."""
     return Device()
 
 
 @pytest.fixture
 def losses(device):
+    """Return the losses that are on their way from the fake device."""
     return DeviceLosses(
         lambda dtype: [Place(device, dtype) for _ in range(MAX_SENT)], device.event, lambda: not device.capturing
     )

@@ -51,5 +51,5 @@ print(list(inspect.signature(dist.all_reduce).parameters))  # > ['tensor', 'op',
 
 
 @pytest.mark.parametrize("case", cases(CASES, joined=True))
-def test_wrapped_functions(start_rank, case):
+def test_wrapped_function_keeps_its_name_and_the_lines_of_its_warnings(start_rank, case):
     case.check(start_rank)

@@ -27,6 +27,7 @@ class FakeTraining:
 
     @property
     def total(self):
+        """End the last round; return the number of steps."""
         return self.run("|").steps
 
 

@@ -147,5 +147,5 @@ print(results)  # > {('file', 'checkpoint', True)}
 
 
 @pytest.mark.parametrize("case", cases(CASES, SAVED))
-def test_saving(start_rank, case):
+def test_save_to_a_file_is_a_checkpoint(start_rank, case):
     case.check(start_rank)

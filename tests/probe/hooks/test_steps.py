@@ -252,7 +252,7 @@ print(steps())
 
 
 @pytest.mark.parametrize("case", cases(CASES, START))
-def test_steps(start_rank, case):
+def test_update_of_the_optimizers_ends_a_step(start_rank, case):
     case.check(start_rank)
 
 

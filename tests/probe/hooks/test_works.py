@@ -143,5 +143,5 @@ except AttributeError as error:
 @pytest.mark.parametrize(
     "case", [*cases(CASES + FUNCTIONAL, joined=True), *cases(OF_TWO_RANKS, joined=True, num_ranks=2)]
 )
-def test_works(start_rank, case):
+def test_asynchronous_collective_is_counted_once_and_released(start_rank, case):
     case.check(start_rank)

@@ -53,7 +53,7 @@ print(len(names), len(set(names)), probe._identity.backend, timeline.ledger.drop
 
 
 @pytest.mark.parametrize("case", cases(SCRIPTS, JOIN + LABEL))
-def test_rank_that_joins_a_process_group(start_rank, case):
+def test_rank_that_joins_a_process_group_records_timeout_steps_and_groups(start_rank, case):
     case.check(start_rank)
 
 
@@ -79,6 +79,8 @@ def test_rank_complains_only_if_it_attached_before_it_had_its_number(start_rank,
 
 
 class FakeBackend:
+    """A backend of a process group, as far as its timeout is read."""
+
     def __init__(self, name, seconds):
         self.name = lambda: name
         if seconds is not None:
@@ -92,7 +94,7 @@ def group_of(**timeouts):
 
 
 OFF = {"TORCH_NCCL_ASYNC_ERROR_HANDLING": "0"}
-CASES = {
+CASES = {  # a group and the environment → the timeout after which torch ends a hang, in seconds; "": unknown or none
     "NCCL": (group_of(nccl=600), {}, "600"),
     "NCCL and gloo": (group_of(nccl=600, gloo=1800), {}, "600"),
     "NCCL that does not handle errors": (group_of(nccl=600), OFF, ""),
@@ -103,5 +105,5 @@ CASES = {
 
 
 @pytest.mark.parametrize(("group", "env", "seconds"), CASES.values(), ids=CASES)
-def test_timeout_of_a_group(group, env, seconds):
+def test_timeout_of_a_group_is_that_of_the_backend_that_ends_a_hang(group, env, seconds):
     assert collective_timeout(group, env) == seconds

@@ -152,7 +152,8 @@ def test_weights_that_are_not_finite_are_not_saved(
 def test_quality_may_be_undefined(open_checkpoints: OpenCheckpoints) -> None:
     checkpoints = open_checkpoints({"quality.all": whole(torch.tensor([math.nan]))})
     save(checkpoints, 1)
-    assert open_checkpoints({"quality.all": whole(torch.zeros(1))}).resume()[0] == 1
+    step, _ = open_checkpoints({"quality.all": whole(torch.zeros(1))}).resume()
+    assert step == 1
 
 
 def test_resume_skips_checkpoints_that_are_not_finite(
@@ -173,7 +174,7 @@ def test_resume_skips_checkpoints_that_are_not_finite(
 def test_folder_without_finite_checkpoint_is_refused(
     open_checkpoints: OpenCheckpoints, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run does not begin again from nothing in silence."""
+    """Otherwise the run would silently begin again at step 0."""
     save_not_finite(open_checkpoints(), (1,), monkeypatch)
     with pytest.raises(CheckpointError, match=r"cannot resume from .*: no checkpoint in it is finite"):
         open_checkpoints().resume()

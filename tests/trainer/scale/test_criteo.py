@@ -178,14 +178,16 @@ def test_held_out_rows_do_not_depend_on_blocks() -> None:
 
 
 def test_missing_held_out_rows_and_invalid_share_are_refused(read_rows) -> None:
+    source, _ = read_rows(criteo_row(), criteo_row())
     with pytest.raises(DataError, match=r"rows.tsv has no rows for evaluation: none of its rows were held out"):
-        read_rows(criteo_row(), criteo_row())[0].held_out()
+        source.held_out()
     with pytest.raises(ConfigError, match=r"criteo.held_out is 0\.6: it must be from 0 to 0\.5"):
         CriteoConfig(held_out=0.6)
 
 
 def test_batch_without_samples_is_empty(read_rows) -> None:
-    batch = read_rows(criteo_row(), criteo_row())[0].batch(0, 1, 0)
+    source, _ = read_rows(criteo_row(), criteo_row())
+    batch = source.batch(0, 1, 0)
     assert batch.dense.shape == (0, 13)
     assert batch.lengths.shape == (26, 0)
     assert batch.ids.dtype == torch.int64

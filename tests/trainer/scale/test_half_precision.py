@@ -1,4 +1,4 @@
-"""Tests of weights in half precision: updates are rounded at random, without bias, and alike under every plan."""
+"""Tests of weights in half precision: updates are rounded at random, without bias, and equally under every plan."""
 
 from dataclasses import replace
 from itertools import product
@@ -101,7 +101,7 @@ def test_small_numbers_of_float16_are_rounded_to_their_neighbours() -> None:
 
 
 def test_update_is_computed_in_float32_and_rounded_once() -> None:
-    """Changes that bfloat16 would lose add up. In half precision the result would not depend on the seed."""
+    """Changes that bfloat16 would lose add up. Computed in bfloat16, the result would not depend on the seed."""
     changes, weight = torch.full((64, 8), 2.0**-12), torch.ones(64, 8)
     by_seed = [weight, weight]
     for step in range(256):
@@ -146,7 +146,7 @@ def test_kernels_of_every_plan_have_equal_weights_after_equal_gradients(tmp_path
                 kernel.begin(step, RATE)
                 kernel.lookup(bags)
                 kernel.update(bags, gradient[:, columns].contiguous(), RATE)
-            result[rows, columns] = kernel.read(0, shard.num_rows)[0]
+            result[rows, columns], _ = kernel.read(0, shard.num_rows)
         results[plan] = result
     assert not torch.equal(results["whole"], initial.to(torch.bfloat16))
     for result in results.values():
@@ -167,7 +167,7 @@ def test_sums_are_computed_in_float32_and_rounded_once(num_bags: int) -> None:
 
 
 def test_rows_that_occur_again_without_a_gradient_do_not_lose_the_update() -> None:
-    """On a GPU, where rows are not counted."""
+    """On a GPU rows are not counted, so the merged rows end with repeated rows that have no gradient."""
     weight = torch.tensor([[1.0], [2.0]]).to(torch.bfloat16)
     slots = torch.tensor([0, 1, 0, 0])
     old = weight[slots]

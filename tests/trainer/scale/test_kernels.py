@@ -146,7 +146,7 @@ def test_update_in_pieces_is_bit_identical(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("num_bags", [0, 1, 50])
 def test_update_without_counting_rows_is_the_same(num_bags: int, rule: str) -> None:
-    """A GPU updates so, because it would have to stop for the number of distinct rows."""
+    """A GPU updates in this way, because it would have to wait for the number of distinct rows."""
     bags, gradient = random_bags(torch.Generator().manual_seed(4), ROWS, DIM, num_bags)
     usual, uncounted = kernel("torch", rule), kernel("torch", rule)
     usual.update(bags, gradient, 0.1)

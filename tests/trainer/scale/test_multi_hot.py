@@ -29,7 +29,7 @@ def write_day(directory: Path, number: int, samples: int, bags: tuple[int, ...] 
 
 @pytest.fixture
 def days(tmp_path) -> Path:
-    """Write days of 5, 4 and 7 samples; the last one is held out. The days 2 and 10 are not in the order of letters."""
+    """Return a folder with days of 5, 4 and 7 samples. By letters, day 10 comes before day 2; it is held out."""
     for number, samples in ((0, 5), (2, 4), (10, 7)):
         write_day(tmp_path, number, samples)
     return tmp_path

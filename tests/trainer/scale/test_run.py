@@ -1,4 +1,4 @@
-"""Tests of runs of a single rank: progress, evaluation, checkpoints, a NaN loss, and a failed save."""
+"""Tests of runs of a single rank: progress, evaluation, resumed checkpoints, and a failed save."""
 
 import gc
 

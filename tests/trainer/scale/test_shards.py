@@ -36,7 +36,7 @@ def tsv(write_rows) -> Path:
 
 @pytest.fixture
 def prepared(tsv, tmp_path) -> Path:
-    """Prepare 30 rows to train on in three shards and 3 held-out rows in one."""
+    """Return a prepared directory with 30 rows to train on, in three shards, and 3 held-out rows in one."""
     prepare([str(tsv)], tmp_path / "out", rows_per_shard=12, held_out=0.1, warn=pytest.fail)
     return tmp_path / "out"
 

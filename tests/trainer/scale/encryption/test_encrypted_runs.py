@@ -1,4 +1,4 @@
-"""Tests of runs with encrypted data and checkpoints: they train alike, and no file has a sample or a weight."""
+"""Tests of runs with encrypted data and checkpoints: they train as plain ones, and no file has a sample or a weight."""
 
 import secrets
 from pathlib import Path
@@ -121,8 +121,8 @@ def test_no_file_has_a_sample_or_a_weight(make_run, key, tmp_path) -> None:
         sample = row["dense"].tobytes()
         assert len(sample) == ROW["dense"].itemsize
         run.train()
-        weight = next(run.trainer.tables.weights_and_states())[1][MARKED].contiguous().numpy().tobytes()
-        for marker in (sample, weight):
+        _, weights, _ = next(run.trainer.tables.weights_and_states())
+        for marker in (sample, weights[MARKED].contiguous().numpy().tobytes()):
             assert bool(files_with(tmp_path / name, marker)) == (run_key == ""), name
     assert not files_with(tmp_path, bytes.fromhex(Path(key).read_text()))
 

@@ -1,4 +1,4 @@
-"""Tests of encrypted files: what is written is read at any place, and any other byte is found."""
+"""Tests of encrypted files: any part of what was written can be read, and a file that was changed is an error."""
 
 import io
 import random
@@ -40,7 +40,7 @@ def test_what_is_written_is_read(tmp_path, size: int) -> None:
     assert read(path) == plain
     num_chunks = max(1, -(-size // CHUNK))
     assert path.stat().st_size == HEADER_BYTES + size + num_chunks * TAG
-    if size > 20:  # fewer bytes may occur by chance
+    if size >= 20:  # fewer bytes may occur by chance
         assert plain not in path.read_bytes()
 
 

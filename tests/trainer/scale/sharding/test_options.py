@@ -1,4 +1,4 @@
-"""Tests of the choice of an option for each table: bounds, thresholds, and scarce memory."""
+"""Tests of the choice of an option for each table: bounds of the seconds, and scarce memory."""
 
 import numpy as np
 import pytest

@@ -36,8 +36,11 @@ def test_rows_that_were_written_are_read(file, number, apart) -> None:
 
 
 def test_rows_that_were_never_written_are_zero(file) -> None:
-    assert not file.read(np.array([3, 9]))["weight"].any()
-    assert not file.read(np.arange(0, dtype=np.int64)).size
+    assert file.read(np.array([3, 9]))["weight"].tolist() == [[0.0] * DIM] * 2
+
+
+def test_read_of_no_rows_is_empty(file) -> None:
+    assert file.read(np.arange(0, dtype=np.int64)).size == 0
 
 
 def test_rows_of_more_bytes_than_one_request_moves_are_several(file, monkeypatch) -> None:
