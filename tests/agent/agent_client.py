@@ -74,6 +74,7 @@ class FakeSource:
         self.num_reads = 0
 
     def read(self):
+        """Count the read and return its value."""
         self.num_reads += 1
         return Reading(self.read_value())
 
@@ -104,10 +105,10 @@ def failing_at(function, end, error):
 
 
 def fail():
-    """Read nothing from a source that is down."""
+    """Raise, as the read of a source that is down."""
     raise RuntimeError("the driver is gone")
 
 
 def absent():
-    """Read nothing from a source that is absent from the host."""
+    """Raise, as the read of a source that is absent from the host."""
     raise SourceUnavailable("cannot read GPUs", "no driver")

@@ -25,7 +25,7 @@ class RealClock(Clock):
 
 @pytest.fixture
 def make_live_box(tmp_path, stand_in):
-    """Make a box on the real clock that another process locks, as a living rank does.
+    """Return a function that makes a box on the real clock; another process locks it, as a living rank does.
 
     `seconds_ago`: the rank wrote everything so long before now.
     """

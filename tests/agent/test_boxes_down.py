@@ -21,12 +21,14 @@ class ScanFault:
         self.end()
 
     def begin(self, kind):
+        """Let each scan hang, or raise from now on."""
         if kind == "hangs":
             self.may_run.clear()
         else:
             self.error = PermissionError(13, "Permission denied")
 
     def end(self):
+        """Let scans succeed again."""
         self.error = None
         self.may_run.set()
 

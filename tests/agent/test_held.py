@@ -111,4 +111,5 @@ async def test_api_server_is_not_asked_on_a_node_without_gpus(serve_with_pods):
 
 
 async def source_error(client, name):
+    """Return the error of a source; "" if it has none, or was not read yet."""
     return (await source_statuses(client)).get(name, {}).get("error") or ""

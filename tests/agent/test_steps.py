@@ -11,6 +11,7 @@ from zmon.steplog import read_runs
 
 @pytest.fixture
 def data(tmp_path_factory):
+    """Return an empty data directory."""
     return tmp_path_factory.mktemp("data")
 
 

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tests.build import NOW, disconnected, job_steps, killed, raised, rank_state, snapshot, terminated, waiting
+from tests.detectors.network.hosts import ETH1
 from tests.detectors.slow.slow_jobs import GIB, GOOD, HOSTS, connected, rank
 from tests.detectors.stalls import stopped
 from tests.steps import aligned_step
 from zmon.detectors import ALL
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
-from zmon.schema.host import GpuSample, HostLoad, HostSample, NicSample
+from zmon.schema.host import GpuSample, HostLoad, HostSample
 from zmon.schema.job_snapshot import Snapshot
 
 DRAWS = {0: 1_000, 1: 2_800, 2: 2_800, 3: 2_800}  # by seed; the first is in `make test`
@@ -108,7 +109,7 @@ def is_true_loss(finding, steps):
 
 def hardware(hot=None, slow=None, pressed=None):
     """Return four hosts, each with a GPU, an interface and connections to all others."""
-    nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
+    nics = (replace(ETH1, pci="0000:04:00.0"),)
     for index, window in enumerate(connected(slow)):
         gpus = (GpuSample(str(index), f"GPU-{index}", throttled={"hw_thermal": window.host == hot}),)
         waits = (0, 20 * (window.host == pressed))
@@ -219,6 +220,7 @@ WITHOUT_SOURCE = {
 
 
 def _without_samples(job: Snapshot, **gone) -> Snapshot:
+    """Return the job whose hosts lack these parts of their samples."""
     windows = (replace(w, before=replace(w.before, **gone), now=replace(w.now, **gone)) for w in job.hardware)
     return replace(job, hardware=tuple(replace(w, recent=None) if "tcp" in gone else w for w in windows))
 

@@ -99,10 +99,12 @@ def step(*self_times, until=0.100, op="all_reduce"):
 
 
 def windows(*ratios, seconds=5.0):
-    return tuple(StepWindow(50, seconds / 50, 0.05, 0.01, 0.02, None, ratio) for ratio in ratios)
+    """Return step windows of this length, which lose these shares of their time; None: unknown."""
+    times = {"seconds": seconds / 50, "self_seconds": 0.05, "data_seconds": 0.01, "exposed_seconds": 0.02}
+    return tuple(StepWindow(num_steps=50, **times, samples=None, lost_ratio=ratio) for ratio in ratios)
 
 
-LOSSES = {
+LOSSES = {  # self times, exposed times by op (...: until the end of the step), and the seconds that the step loses
     "two ranks": ((0.080, 0.040), ..., 0.020),
     "four ranks": ((0.080, 0.040, 0.040, 0.040), ..., 0.030),
     "even ranks": ((0.050, 0.050), ..., 0),
@@ -123,7 +125,7 @@ def test_step_window_has_the_share_of_its_time_that_is_lost():
     assert lost_ratio([step(0.0, 0.0, until=0.0)]) is None
 
 
-WINDOWS = {
+WINDOWS = {  # the shares of time that windows of 5 s lose, and the loss that lasts
     "from the first window that loses": ((0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), LastingLoss(0.3, 6, 20)),
     "a large loss in the oldest window does not count": ((0.9, 0.2, 0.2), LastingLoss(0.2, 3, 15)),
     "a pause of a host makes no large loss of a small one": ((0.2, 0.9, 0.2, 0.2), LastingLoss(0.2, 4, 20)),

@@ -1,4 +1,4 @@
-"""The innermost frame of the job's own code, from stacks as py-spy and faulthandler write them."""
+"""Tests of the innermost frame of the job's own code, in stacks as py-spy and faulthandler write them."""
 
 import faulthandler
 import subprocess

@@ -30,7 +30,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("ranks", "seconds"), CASES.values(), ids=CASES)
-def test_time_until_torch_ends_a_collective(ranks, seconds):
+def test_time_until_torch_ends_a_collective_is_the_shortest_of_the_ranks_or_unknown(ranks, seconds):
     assert abort_seconds(ranks) == (None if seconds is None else pytest.approx(seconds))
 
 

@@ -54,14 +54,14 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     box = make_live_box()
     box.steps(3)
     for _ in range(3):
-        assert scan_states()[0].lease_seconds == 1800.0  # even before the lease of `train` is learned
+        assert scan_states()[0].lease_seconds == Leases.eval_seconds  # even before the lease of `train` is learned
         box.timeline.turn_to(EVAL)
-        assert scan_states()[0].lease_seconds == 1800.0
+        assert scan_states()[0].lease_seconds == Leases.eval_seconds
         clock.sleep(40)
         box.timeline.turn_to(TRAIN)
     scan_states()
     box.timeline.turn_to(EVAL)
-    assert scan_states()[0].lease_seconds == pytest.approx(200.0)
+    assert scan_states()[0].lease_seconds == pytest.approx(200.0)  # five times as long
     scan_during(201)
     assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
@@ -98,7 +98,7 @@ def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, make_live_box, clock,
 def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, scan_states, scan_during):
     make_live_box().steps(10)
     boxes.scan()
-    assert scan_during(1.4) == frozenset()
+    assert scan_during(1.4) == frozenset()  # the lease is 1.5 s
     assert scan_during(0.2) == {Suspicion(JOB, 0, "overdue")}
     assert scan_states()[0].overdue_seconds == pytest.approx(0.1)
     assert scan_states()[0].unobserved_seconds == 0
@@ -151,7 +151,8 @@ def test_rank_in_evaluation_or_init_or_after_its_end_is_no_suspect(boxes, make_l
 
 def test_ranks_in_another_pid_namespace_are_reported(boxes, make_live_box, monkeypatch):
     """The boxes and locks of such ranks can be read, but not their processes."""
-    make_live_box(0), make_live_box(1)
+    for rank in range(2):
+        make_live_box(rank)
     assert boxes.read().dropped == ()
     monkeypatch.setattr(BoxReader, "holder", lambda self: 0)
     (line,) = boxes.read().dropped

@@ -15,7 +15,7 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import GpuSample, HeldGpus
 from zmon.web.kubernetes.agent_pods import Pod
 
-MINUTE = 60
+MINUTE = 60  # seconds
 A, B, SYSTEM = (f"0b2e7d1c-5f5e-4c52-9a3e-6f1d2c3b4a5{digit}" for digit in "abc")  # uids; SYSTEM holds no GPU
 OF_A, OF_B, OF_SYSTEM, OF_HOST, HIDDEN = 71, 72, 73, 74, 75  # pids: of the pods, of the host, and of nobody
 DRIVERS = {
@@ -31,6 +31,7 @@ DRIVERS = {
 
 
 def gpu_pod(name, uid, number, **changes):
+    """Return a pod of the namespace `team` with this number of GPUs."""
     return msgspec.convert(
         pod(name, namespace="team", uid=uid, limits=[{"nvidia.com/gpu": str(number)}], **changes), Pod
     )
@@ -53,6 +54,7 @@ def pod_node(root, group_of):
 
 @pytest.fixture
 def node(tmp_path):
+    """Return a node with two pods, whose control groups are made by systemd."""
     return pod_node(tmp_path, DRIVERS["systemd"])
 
 
@@ -61,9 +63,10 @@ class Moment(NamedTuple):
 
     ratios: tuple = (0.0, 0.0, 0.0, 0.0)
     pids: Mapping = MappingProxyType({})
-    ranks: tuple = ()  # overdue seconds and pid
+    ranks: tuple = ()  # pairs of overdue seconds and pid
 
     def show(self, node):
+        """Let the node show what its GPUs do at this moment."""
         node.ratios, node.pids = list(self.ratios), self.pids
         node.ranks = [
             (rank_state(0, job_id="mine", steps=100, overdue_seconds=seconds), pid) for seconds, pid in self.ranks

@@ -14,7 +14,7 @@ RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
 
 @pytest.fixture
 def read_plans(boxes):
-    """Scan the boxes and return the plans by the rank that wrote them."""
+    """Return a function that scans the boxes and returns the plans by the rank that wrote them."""
 
     def scan_and_read():
         boxes.scan()

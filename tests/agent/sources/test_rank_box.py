@@ -12,7 +12,7 @@ from zmon.schema.rank import EXECUTED
 
 @pytest.fixture
 def set_process_state(monkeypatch):
-    """Set the state of the rank's process in /proc."""
+    """Return a function that sets the state of the rank's process in /proc."""
     real = process_table.process_stat
 
     def set_state(letter):

@@ -17,6 +17,7 @@ WATCHED, OVER = ("train", False), ("done", True)  # activity, and whether the ra
 
 @pytest.fixture
 def family(boxes, make_live_box, stand_in, clock, monkeypatch):
+    """Return a rank that has not begun to train."""
     return Family(boxes, make_live_box, stand_in, clock, monkeypatch)
 
 
@@ -48,6 +49,7 @@ class Family:
         self._newest[parent.pid] = self._ticks()
 
     def train(self, **identity):
+        """Start the rank, and let it train 50 steps."""
         self.parent = self._make(0, **{**ALONE, **identity})
         self._starts[self.parent.process.pid] = self._ticks()
         self.parent.steps(50)
@@ -74,14 +76,17 @@ class Family:
 
     @property
     def state(self):
+        """The state of the rank, as the agent reports it."""
         return next(state for _, state in self._boxes.ranks() if state.job_id == "tried")
 
     @property
     def activity_and_superseded(self):
+        """The activity of the rank, and True if its launch is over."""
         return self.state.activity, self.state.superseded
 
     @property
     def is_suspect(self):
+        """True if the last scan had the rank among its suspects."""
         return "tried" in {suspicion.job_id for suspicion in self.suspects}
 
 
@@ -166,12 +171,14 @@ def start_a_helper_without_a_group(family):
 
 
 def start_loader_workers(family):
+    """Let a rank start a process that is no rank, and wait for the lease of such a start."""
     family.train()
     family.start_process()
     family.wait(Leases.loader_start_seconds)
 
 
 def start_ranks_of_another_script(family):
+    """Start a rank below a process that the training rank has not started."""
     family.train()
     family.start_rank(below=family.start_process(below=family.stand_in()))
 

@@ -22,21 +22,23 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 
 @pytest.fixture
 def spawn(start_python):
-    """Start a process that writes to its stderr and keeps running; return it after the write."""
+    """Return a function that starts a process, which writes to its stderr and keeps running."""
     return lambda text, file: start_python(SCRIPT.format(text), stderr=file)
 
 
 class FakeRanks(dict):
-    """The pids of ranks by run uid, with a clock."""
+    """The processes of ranks by run uid, with a clock."""
 
-    now = 0.0
+    now = 0.0  # monotonic seconds
 
     def source(self):
+        """Return the source that reads the stderr of these ranks."""
         return StderrSource(lambda: self, clock=lambda: self.now)
 
 
 @pytest.fixture
 def ranks():
+    """Return an empty set of ranks."""
     return FakeRanks()
 
 
@@ -46,6 +48,7 @@ def num_open_files():
 
 
 def read_tail(source, uid="a"):
+    """Read the source once, and return the tail of a rank."""
     assert source.read().value is None
     return source.tail(uid)
 

@@ -11,10 +11,12 @@ from zmon.schema.measures import NS
 
 
 def set_version(box, version):
+    """Write another layout version into a box."""
     box.overwrite(len(MAGIC), struct.pack("<I", version))
 
 
 def unread(boxes):
+    """Return the job, the rank and the kind of each rank that cannot be read."""
     return [(rank.job_id, rank.rank, rank.kind) for rank in boxes.unread_ranks()]
 
 

@@ -6,6 +6,7 @@ from tests.build import dead, disconnected, finished, job_steps, killed, rank_st
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import EnteredCollective, InFlight
 
+# How long a rank has stood still; NCCL's timeout is 600 s by default, and shorter in some rows.
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 STOOD_46 = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
 STOOD_50 = {"lease_seconds": 8.0, "step_seconds": 50.0, "state_seconds": 50.0}
@@ -47,8 +48,10 @@ def waits(rank, **changes):
 
 
 THREE = (0, 1, 2)
+# All ranks have issued the same collective, and stood still for 46 s.
 ALIKE = {"sequences": {"0": 301}, "lease_seconds": 42.7, "step_seconds": 47.0, "state_seconds": 46.0}
 USUAL, SKIPPED = issued(301, "all_reduce", "all_to_all"), issued(302, "all_reduce", "all_to_all")
+# The other two of four ranks, which the watchdog aborts.
 PAIR = [aborted(rank, sequences={"0": 25}) for rank in (2, 3)]
 
 NCCL = (
@@ -71,8 +74,8 @@ NCCL = (
     row("the watchdog aborts three ranks; the fourth had read data since its last step, within its lease", EXIT(3),
         [*(aborted(rank, 1.0, **STOOD_46) for rank in THREE), ended(3, phase="data", **STOOD_46)]),
     row("the watchdog aborts one rank, and the fourth had read data for a moment only", EXIT(0),
-        [*(aborted(rank, 1.0, **STOOD_46) for rank in (0,)),
-         *(ended(rank, **STOOD_46) for rank in (1, 2)), ended(3, phase="data", **{**STOOD_46, "state_seconds": 2.0})]),
+        [aborted(0, 1.0, **STOOD_46), *(ended(rank, **STOOD_46) for rank in (1, 2)),
+         ended(3, phase="data", **{**STOOD_46, "state_seconds": 2.0})]),
     row("the watchdog aborts three ranks; ranks 0 and 1 waited in a group of their own, equally far", UNKNOWN,
         [aborted(0, sequences={"pair": 24, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *PAIR]),
     row("the watchdog aborts three ranks; ranks 0 and 1 waited in a group of their own, rank 0 further", EXIT(1),
@@ -99,9 +102,9 @@ NCCL = (
       for activity in ("init", "train")),
     *(row(f"all ranks stand still for {seconds} s, one ends while its agent restarts, and mpirun ends the others",
           expected,
-          [aborted(2, sign, watched=False, sequences={"0": 301}, **NO_STATUS, **stood),
+          [aborted(2, last_sign, watched=False, sequences={"0": 301}, **NO_STATUS, **stood),
            *(ended(rank, 4.0, sequences={"0": 301}, **stood) for rank in (0, 1, 3))], note)
-      for seconds, sign, expected, note, stood in (
+      for seconds, last_sign, expected, note, stood in (
           (46, 49.0, UNKNOWN, "nobody saw its end: the watchdog may have aborted it", STOOD_50),
           (1, 4.9, EXIT(2), "no timeout is that short", {"step_seconds": 5.0, "state_seconds": 5.0}))),
     *(row(f"a rank skipped a collective, and the watchdog aborted {how} of the others", MISMATCH(3),
@@ -124,7 +127,7 @@ NCCL = (
     row("the rank that hangs has issued the same collectives as far as it came", HANG(3),
         [*(aborted(rank, **issued(301, "all_reduce", "all_to_all")) for rank in THREE),
          hanging(3, **issued(300, "all_to_all", "all_reduce"))]),
-    *(row(f"one rank aborts, and {name} {12} s before", EXIT(0),
+    *(row(f"one rank aborts, and {name} 12 s before", EXIT(0),
           [aborted(0, 1.0, sequences={"0": 301}, **STOOD_46),
            *(ended(rank, sequences={"0": 301}, **STOOD_46) for rank in (1, 2)),
            ended(3, sequences={"0": 301}, **{**STOOD_46, **moved})])
@@ -151,7 +154,7 @@ NCCL = (
 
 
 def last_two(num_bytes, op="all_reduce", sequence=301, then=()):
-    """Return the last two collectives of a rank, the latest first."""
+    """Return the last two collectives of a rank, the latest first; `then` has what it entered after them."""
     before = EnteredCollective("all_reduce", "0", sequence - 1, 64)
     return {"entered": (*then, EnteredCollective(op, "0", sequence, num_bytes), before)[:2]}
 
@@ -168,6 +171,7 @@ def lost(rank, num_bytes, op="all_reduce", **changes):
 
 
 def raising(message, **changes):
+    """Return rank 1 after it has raised an error with this message."""
     return dead(1, last_words=words("exception", "builtins.RuntimeError", message), **changes)
 
 
@@ -229,7 +233,7 @@ SIZES = (
     row("several ranks without exit status ended in an uneven all_to_all", UNKNOWN,
         [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")]),
     row("several ranks without exit status ended in an all_to_all that had been even before", MISMATCH(3),
-        [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")], **{"steps": job_steps(16)}),
+        [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")], steps=job_steps(16)),
     row("several ranks without exit status ended in an all_to_all of equal sizes", EXIT(0, 2),
         [*TWO, *(lost(rank, 4000, "all_to_all") for rank in (1, 3))]),
     *(row(f"all ranks end with their launcher in an uneven all_to_all; {text}", expected,

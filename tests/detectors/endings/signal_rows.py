@@ -25,7 +25,10 @@ def exited(rank, ago, sender=None):
 
 
 def broken(rank, ago, gone, host=A, sender=None, late=None, **changes):
-    """Return a rank that lost a connection so many seconds ago, and ended later."""
+    """Return a rank that lost a connection `ago` seconds ago and ended `gone` seconds ago.
+
+    `sender` sent the signal that came before its exception, `late` the one that came after it.
+    """
     lost = disconnected(rank, gone)
     last_words = replace(lost.last_words, time=NOW - ago, sender_pid=sender, late_sender_pid=late)
     return replace(lost, last_words=last_words, last_words_seconds=ago, host=host, **changes)
@@ -38,16 +41,17 @@ def waiting_for_cores(ratio):
 
 
 def others(*ranks, ago=1.0, **changes):
+    """Return ranks that SIGTERM ended at the same time."""
     return [signalled(rank, ago, **changes) for rank in ranks]
 
 
-IDLE, BUSY = {"hardware": [waiting_for_cores(0.1)]}, {"hardware": [waiting_for_cores(0.9)]}
+IDLE, BUSY = {"hardware": [waiting_for_cores(0.1)]}, {"hardware": [waiting_for_cores(0.9)]}  # host A
 NO_STATUS = {"exit_status": None, "world_size": 2}
 STOOD = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "exit_status": "signal SIGABRT"}
-SECOND = [
+SECOND_HOST = [  # the ranks of the second of two launchers: one had SIGTERM, and its neighbour lost a connection
     signalled(2, 0.8, B, max_restarts=0),
     broken(3, 0.785, 0.7, B, exit_status="signal SIGTERM", max_restarts=0),
-]  # a rank of a second launcher that SIGTERM ended, and its neighbour
+]
 BY_LAUNCHER = {"sender": LAUNCHER_PID}
 BY_MPIRUN = {"exit_status": "signal SIGTERM", "max_restarts": None}
 ORPHANED = {"launcher_status": "signal SIGKILL", "launcher_gone_seconds": 2.1}
@@ -190,9 +194,9 @@ SIGNALS = (
          replace(exited(2, 1.95, OTHER_PID), host=B, max_restarts=None)],
         "an owner's `pkill` may reach mpirun before its ranks"),
     row("the owner ends the ranks of two launchers, and a connection breaks before most signals", QUIET,
-        [*first_host(0.75, 0.75), *SECOND], "no launcher signals a rank before one has failed by itself"),
+        [*first_host(0.75, 0.75), *SECOND_HOST], "no launcher signals a rank before one has failed by itself"),
     row("one rank has a signal, and the first rank of the other launcher ended by itself", due("rank_exited", 2),
-        [broken(0, 0.785, 0.75, max_restarts=0), *first_host(0, 0.6)[1:], *SECOND]),
+        [broken(0, 0.785, 0.75, max_restarts=0), *first_host(0, 0.6)[1:], *SECOND_HOST]),
     row("a rank of the other host ends by itself in the look in which its launcher ended its neighbour",
         due("rank_exited", 3),
         [broken(0, 1.2, 0.9, B), signalled(1, 0.9, B), *others(2, ago=2.5, host=C), signalled(3, 2.51, C)]),

@@ -8,8 +8,12 @@ from tests.build import NOW, disconnected, killed, raised
 from tests.detectors.stalls import detect, others
 from zmon.schema.host import CgroupSample, HostLoad, HostSample, HostWindow, KernelEvent, KernelLog
 
-GROUP = CgroupSample("/job", (("job", 2), ("job", 3)), 1 << 30, 2 << 30, None, None, 0)
-LOAD = HostLoad({}, 1 << 30, 8 << 30, 0, oom_kills=4)
+GIB = 1 << 30
+GROUP = CgroupSample(
+    "/job", (("job", 2), ("job", 3)), memory_used_bytes=GIB, memory_limit_bytes=2 * GIB, cpu_limit_cores=None,
+    throttled_seconds=None, oom_kills=0,
+)  # fmt: skip
+LOAD = HostLoad({}, memory_available_bytes=GIB, memory_total_bytes=8 * GIB, swap_used_bytes=0, oom_kills=4)
 LOADER = "DataLoader worker (pid 77) is killed by signal: Killed."
 
 

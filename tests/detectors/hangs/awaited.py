@@ -24,6 +24,7 @@ def on_gpu(rank, count=300):
 
 
 def sends(rank):
+    """Return a rank inside a `send`."""
     return inside(rank, "send", 0)
 
 
@@ -116,6 +117,7 @@ def left(gone, **changes):
 
 
 LIVES = {"alive": True, "exit_status": None}
+# A rank that has left its process group, and whose process lives.
 RESTS = {"activity": "done", "step_seconds": 100.0, "lease_seconds": None, "overdue_seconds": 0.0}
 FINISHED = (
     Row("a rank leaves, and the others wait for it", "uneven_end, critical, rank 3", job(finished(3, 60.0)),
@@ -146,6 +148,7 @@ FINISHED = (
 
 
 def goes_on(rank, seconds, **changes):
+    """Return a rank that has been in no collective and in no step for this time."""
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": seconds - 1.5}
     return outside(rank, "other", **times, **changes)
 

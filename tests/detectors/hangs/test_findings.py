@@ -15,6 +15,7 @@ from zmon.detectors.stall import Stall
 
 
 def finding_about(scene, detector=STALL):
+    """Return the only finding about a job."""
     (finding,) = detector.detect(scene)
     return finding
 

@@ -10,14 +10,14 @@ from tests.detectors.hangs.looks import LOCK, SLEEPS, SPINS, locked, served
 from tests.detectors.hangs.table import SECTIONS
 from tests.detectors.stalls import STALL, inside, job, outside, stopped
 from zmon.schema.names import LINK, PROCESS_STATE, SEQUENCE, SILENCE, STACKS
-from zmon.schema.names import LOCK as GONE
+from zmon.schema.names import LOCK as BOX_LOCK
 
 # By section of docs/hangs.md, the proofs of its critical findings.
 PROOFS = {
     "Ranks are in different collectives": {SEQUENCE},
     "Ranks entered two groups in a different order": {SEQUENCE},
     "A rank skipped a collective": {SEQUENCE},
-    "Flight records show more than Python sees": {SEQUENCE, LINK, GONE},
+    "Flight records show more than Python sees": {SEQUENCE, LINK, BOX_LOCK},
     "Ranks have left": {SEQUENCE},
     "Leases of other activities": {SILENCE},
     "Processes do not run": {PROCESS_STATE, SILENCE},  # silence: a process in uninterruptible sleep

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.job.failures.forms import (
     CLOSED,
-    FROM,
+    DIRECT_CAUSE,
+    DURING_HANDLING,
     MORE_STEPS,
-    NEXT,
     OOM,
     STEPS,
     WORKER,
@@ -48,11 +48,11 @@ FILES = (
             " state_dict: \"top.0.weight\".", "keys of a checkpoint are missing"),
     raised("checkpoint_mismatch", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"),
     printed("the code that handles an error raises one that says less", "missing_file",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'vocab.json'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'vocab.json'") + DURING_HANDLING +
             'Traceback (most recent call last):\n  File "/job/train.py", line 90, in main\n'
             '    raise RuntimeError("prepare the data")\nRuntimeError: prepare the data'),
     printed("the code that handles an error fails by chance", "code_error",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + DURING_HANDLING +
             traceback("KeyError: 'cache'")),
     printed("a message that goes on after its colon", "missing_file", traceback(
         "RuntimeError: Failed to download:\n404 Client Error: Not Found for url: https://host/x")),
@@ -94,9 +94,9 @@ CODE = (
             "2024-05-01 12:00:00,123 - ERROR - permission denied (403)\n" + traceback("job.LaunchError: it did not"
             " start")),
     printed("an exception that has a cause: the cause counts", "corrupt_data",
-            traceback("EOFError: Ran out of input") + FROM + traceback("RuntimeError: sample 17 failed")),
+            traceback("EOFError: Ran out of input") + DIRECT_CAUSE + traceback("RuntimeError: sample 17 failed")),
     printed("an exception while another one is handled: the last one counts", "storage",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + DURING_HANDLING +
             traceback("urllib.error.URLError: <urlopen error timed out>")),
     raised("missing_module", "AttributeError: module 'numpy' has no attribute 'float'"),
     raised("code_error", "AttributeError: partially initialized module 'queue' has no attribute 'Queue' (most likely"
