@@ -34,7 +34,6 @@ def make_live_box(tmp_path, stand_in):
         process = stand_in()
         identity = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
         box = Box(tmp_path, RealClock(), identity, process)
-        box.process = process
         box.clock.ns = round(-1e9 * seconds_ago)
         return box
 

@@ -42,7 +42,7 @@ async def test_evidence_without_the_source_stderr_has_the_reason(make_live_box, 
         ),
     ],
 )
-async def test_evidence_is_refused(make_live_box, serve, asker, reason):
+async def test_evidence_is_refused_to_other_machines_and_users(make_live_box, serve, asker, reason):
     make_live_box()
     async with serve() as client:
         with pytest.raises(Refusal, match=reason) as refusal:

@@ -42,7 +42,7 @@ async def test_source_gets_the_last_samples_of_gpus_and_each_rank_with_its_pid(m
         assert arguments["gpus"]() == (GPU,)
         assert await poll(lambda: asyncio.to_thread(arguments["states"]))
         ((state, pid),) = await asyncio.to_thread(arguments["states"])
-        assert (state.rank, state.alive, pid) == (3, True, box.process.pid)
+        assert (state.rank, state.alive, pid) == (3, True, box.holder.pid)
 
 
 @pytest.mark.parametrize("without", [set(), {"gpu"}], ids=["no GPU", "switched off"])

@@ -69,7 +69,7 @@ async def test_records_of_a_restarted_rank_are_those_of_its_newest_start(make_li
     boxes["new"].steps(7)
     for name, box in boxes.items():
         box.path.parent.rename(elsewhere / name)
-    boxes["old"].process.end()
+    boxes["old"].holder.end()
     async with serve() as client:
         # One by one, so that the agent finds the boxes in this order.
         for number, name in enumerate((first, "new" if first == "old" else "old"), 1):

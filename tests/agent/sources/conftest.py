@@ -41,9 +41,7 @@ def make_live_box(tmp_path, clock, stand_in):
 
     def make(rank=0, **identity):
         process = stand_in()
-        box = Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity}, process)
-        box.process = process
-        return box
+        return Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity}, process)
 
     return make
 

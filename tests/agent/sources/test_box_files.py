@@ -90,7 +90,7 @@ def end(boxes, *ranks):
     """End ranks that an agent watches; it sees their end."""
     boxes.scan()
     for rank in ranks:
-        rank.process.end()
+        rank.holder.end()
     boxes.scan()
 
 
@@ -253,7 +253,7 @@ def test_dead_rank_is_reported_in_its_final_state_after_its_file_is_closed(boxes
     box.steps(5)
     boxes.scan()
     box.steps(2)
-    box.process.end(signal.SIGKILL)
+    box.holder.end(signal.SIGKILL)
     boxes.scan()
     before = scan_states()[0]
     clock.sleep(NEWS_SECONDS + 10)
@@ -270,7 +270,7 @@ def test_deleted_box_of_a_living_rank_is_read_until_the_rank_ends(boxes, make_li
     box.path.unlink()
     box.steps(3)
     assert scan_states()[0].steps == 3
-    box.process.end()
+    box.holder.end()
     assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(NEWS_SECONDS + 10)
     assert scan_states() == {}
@@ -281,7 +281,7 @@ def test_box_of_a_rank_that_died_before_the_agent_started_has_a_grace_period(tmp
     box = make_live_box()
     box.steps(3)
     clock.sleep(1800)
-    box.process.end()
+    box.holder.end()
     boxes = Boxes(tmp_path, "node-a", clock=clock)
     boxes.read()
     assert box.path.exists()

@@ -28,7 +28,7 @@ class Launches:
         box.steps(1, seconds=first_step)
         box.steps(9)
         self._boxes.scan()
-        box.process.end()
+        box.holder.end()
         self._boxes.scan()
         return box
 

@@ -115,7 +115,7 @@ def test_plan_is_deleted_with_the_last_box_of_its_launch(boxes, make_live_box, c
     ranks[0].path.with_name(".plan.json.1.abcd").write_text("half of a plan")
     assert list(read_plans()) == [0]
     for rank in ranks:
-        rank.process.end()
+        rank.holder.end()
     read_plans()
     clock.sleep(1000)
     boxes.scan()

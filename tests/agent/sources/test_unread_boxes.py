@@ -44,7 +44,7 @@ def test_damaged_box_of_a_living_rank_is_reported_until_the_rank_ends(make_live_
         box.flip(offset)
     boxes.scan()
     assert unread(boxes) == [(JOB, 0, "damaged")]
-    box.process.end()
+    box.holder.end()
     clock.sleep(RETRY_NS * NS + 1)
     boxes.scan()
     assert unread(boxes) == []
@@ -54,7 +54,7 @@ def test_damaged_box_of_a_living_rank_is_reported_until_the_rank_ends(make_live_
 def test_dead_box_of_another_layout_and_a_file_that_nobody_holds_are_not_reported(make_live_box, boxes):
     box = make_live_box()
     set_version(box, CURRENT.version + 1)
-    box.process.end()
+    box.holder.end()
     (box.path.parent / "rank-9.box").write_bytes(b"")
     boxes.scan()
     assert unread(boxes) == []

@@ -12,6 +12,7 @@ from zmon.schema.host import HostSample, HostWindow, TcpSample
 UNKNOWN = "unknown, warning, nobody"
 ADDRESSES = {"node-a": ("10.0.0.1",), "node-b": ("10.0.0.2",), "node-c": ("10.0.0.3",)}
 SAME_ADDRESS = dict.fromkeys(("node-b", "node-c"), ("10.0.0.3",))
+# Ranks on hosts whose agents are silent, in their last reports.
 AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
 FAR = [waiting(rank, host="node-c", in_flight=None) for rank in (4, 5)]
 
