@@ -1,4 +1,4 @@
-"""Whole jobs that end: by their owner, with their launcher, by a fault of one rank, or because ranks never met."""
+"""Rows of whole jobs that end: by their owner, with their launcher, by one rank's fault, or as ranks never met."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Jobs in which one rank ends first: who is at fault, and what only seems so. The ranks are 0 to 3 on one host."""
+"""Rows of jobs in which one rank ends first: who is at fault, and who only seems to be.
+
+Unless a row says otherwise, a job has the ranks 0 to 3 on one host.
+"""
 
 from dataclasses import replace
 from itertools import permutations
@@ -62,7 +65,7 @@ def restarting(rank, gone, **changes):
 
 ALL = range(4)
 AHEAD = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
-SLOW = {"lease_seconds": 60.0, "overdue_seconds": 0.0}  # steps of two seconds
+SLOW_STEPS = {"lease_seconds": 60.0, "overdue_seconds": 0.0}  # steps of two seconds
 UNCLEAR = due("unknown", severity="warning")
 
 ORDERS = (  # not on the page, because they differ only in the order of the ends
@@ -105,7 +108,8 @@ ONE_RANK = (
     row("a rank raises while the other ranks move", QUIET,
         [leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))], "its exception may not end it"),
     *(row(f"a rank that lost a connection {since} s ago still ends, and the others stepped {stepped} s ago", expected,
-          [lost(1, since, **{**SLOW, "step_seconds": since + 1}), *(waiting(r, stepped, **SLOW) for r in (0, 2, 3))])
+          [lost(1, since, **{**SLOW_STEPS, "step_seconds": since + 1}),
+           *(waiting(rank, stepped, **SLOW_STEPS) for rank in (0, 2, 3))])
       for since, stepped, expected in ((13.0, 14.0, due("connection_lost")), (8.0, 9.0, QUIET), (13.0, 2.0, QUIET))),
     row("a rank was killed, and its launcher has ended with restarts left", due("rank_exited", 2),
         [replace(r, max_restarts=3, launcher_gone_seconds=0.5) for r in (killed(2), *others(2, terminated))],

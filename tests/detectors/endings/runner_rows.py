@@ -1,4 +1,4 @@
-"""Jobs whose function a framework runs: it catches the function's exceptions, and ends the processes itself, later.
+"""Rows of jobs whose function a framework runs: it catches the function's exceptions, and ends the processes later.
 
 Ray ends its actors with exit code 1, a pool of processes ends its workers with SIGTERM or lets them leave, and what
 runs in a container is killed. None of that says whether the function returned or raised.
@@ -14,20 +14,20 @@ from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import LastWords, RankState
 
 ALL = range(4)
-RAN = 2.0  # seconds from the end of the function to the end of its process
+TEARDOWN_SECONDS = 2.0  # from the end of the function to the end of its process
 ENDS = {  # who ends the processes afterwards, by the exit status
     "Ray ends its actors": "exit code 1",
     "the framework terminates them": "signal SIGTERM",
     "Kubernetes or the framework kills them": "signal SIGKILL",
     "they may leave": "exit code 0",
 }
-FAILED_LAUNCHER = {"launcher_status": "exit code 1", "launcher_gone_seconds": AGO - RAN - 0.3}
+FAILED_LAUNCHER = {"launcher_status": "exit code 1", "launcher_gone_seconds": AGO - TEARDOWN_SECONDS - 0.3}
 
 
 def _ended(rank: int, status: str, last_words: LastWords | None, **changes) -> RankState:
-    """Return a rank whose function ended `AGO` and whose process `RAN` seconds later."""
+    """Return a rank whose function ended `AGO` seconds ago, and whose process ended `TEARDOWN_SECONDS` later."""
     state = {"max_restarts": None, "step_seconds": AGO + 0.02, "state_seconds": AGO + 0.02, "phase": "other"}
-    return seen_dead(rank, AGO, AGO - RAN, status, last_words, **{**state, **changes})
+    return seen_dead(rank, AGO, AGO - TEARDOWN_SECONDS, status, last_words, **{**state, **changes})
 
 
 def returned(rank: int, status: str = "exit code 1", **changes) -> RankState:

@@ -1,4 +1,4 @@
-"""Signals that ended ranks: an owner's end is quiet, and nobody is named because its handler ran first."""
+"""Rows of jobs that signals ended: an owner's end is quiet, and no rank is named only because its handler ran first."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def others(*ranks, ago=1.0, **changes):
 
 IDLE, BUSY = {"hardware": [waiting_for_cores(0.1)]}, {"hardware": [waiting_for_cores(0.9)]}  # host A
 NO_STATUS = {"exit_status": None, "world_size": 2}
-STOOD = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "exit_status": "signal SIGABRT"}
+NCCL_ABORTED = {"device": "GPU-0", "step_seconds": 47.0, "state_seconds": 46.0, "exit_status": "signal SIGABRT"}
 SECOND_HOST = [  # the ranks of the second of two launchers: one had SIGTERM, and its neighbour lost a connection
     signalled(2, 0.8, B, max_restarts=0),
     broken(3, 0.785, 0.7, B, exit_status="signal SIGTERM", max_restarts=0),
@@ -170,18 +170,19 @@ SIGNALS = (
     row("a rank ends by its exception 0.4 s after the other one had the signal", UNCLEAR,
         [broken(0, 1.98, 1.6, launcher="901@1", **NO_STATUS), signalled(1, 2.0, B, **NO_STATUS)]),
     row("NCCL aborts the ranks of the other host 45 s after a signal to one host", due("rank_exited", 3),
-        [*(dead(rank, 0.6, host=B, **STOOD) for rank in (0, 1)),
+        [*(dead(rank, 0.6, host=B, **NCCL_ABORTED) for rank in (0, 1)),
          *(signalled(rank, 46.0 + rank / 100, C) for rank in (2, 3))]),
     row("NCCL aborts ranks of the other host 45 s after a signal to one host, and their launcher ends another one",
         due("rank_exited", 3),
-        [*(dead(rank, 0.6, host=B, **STOOD) for rank in (0, 1)),
-         dead(4, 0.6, host=B, **{**STOOD, "exit_status": "signal SIGTERM"}),
+        [*(dead(rank, 0.6, host=B, **NCCL_ABORTED) for rank in (0, 1)),
+         dead(4, 0.6, host=B, **{**NCCL_ABORTED, "exit_status": "signal SIGTERM"}),
          *(signalled(rank, 46.0 + rank / 100, C) for rank in (2, 3))]),
     row("NCCL aborts two ranks 45 s after signals to ranks of two other hosts", due("rank_exited", 3),
-        [dead(0, 0.6, host=B, **STOOD), dead(1, 0.7, **STOOD), signalled(2, 46.0, D), signalled(3, 46.4, C)]),
+        [dead(0, 0.6, host=B, **NCCL_ABORTED), dead(1, 0.7, **NCCL_ABORTED), signalled(2, 46.0, D),
+         signalled(3, 46.4, C)]),
     row("NCCL aborts one rank 45 s after signals to ranks of two other hosts, and one rank still waits", QUIET,
-        [rank_state(0, host=B, device="GPU-0", overdue_seconds=9.0), dead(1, 0.7, **STOOD), signalled(2, 46.0, D),
-         signalled(3, 46.4, C)], "it may have the signal too, and save before it ends"),
+        [rank_state(0, host=B, device="GPU-0", overdue_seconds=9.0), dead(1, 0.7, **NCCL_ABORTED),
+         signalled(2, 46.0, D), signalled(3, 46.4, C)], "it may have the signal too, and save before it ends"),
     row("SIGKILL to a launcher that takes its ranks along, and ranks of another host wait",
         due("launcher_gone", C),
         [*(rank_state(rank, host=B) for rank in (0, 1)), *others(2, 3, ago=2.0, host=C, **ORPHANED)]),

@@ -1,4 +1,4 @@
-"""Ranks that never met at the store, and connections that break: who waited in vain, and who is one of a pair."""
+"""Rows of ranks that never met at the store, and of connections that broke: who is missing, and who is the pair."""
 
 from dataclasses import replace
 

@@ -36,8 +36,8 @@ def traceback(error: str, file: str = "/job/train.py") -> str:
     return f'Traceback (most recent call last):\n  File "{file}", line 88, in main\n    train(batch)\n{error}\n'
 
 
-def raised(due: str, error: str, scene: str = "") -> Row:
-    """Return the row of a launch that ended with this exception."""
+def raised(due: str, error: str, *, scene: str = "") -> Row:
+    """Return the row of a launch that ended with this exception; by default the exception is also the scene."""
     return printed(scene or f"`{error.splitlines()[0]}`", due, STEPS + traceback(error))
 
 

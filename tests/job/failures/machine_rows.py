@@ -20,12 +20,12 @@ from tests.job.failures.forms import (
 from zmon.job.failures import Clues
 
 MEMORY = (
-    raised("device_memory", OOM, "a rank's device has no memory left"),
+    raised("device_memory", OOM, scene="a rank's device has no memory left"),
     printed("a rank's device has no memory left, and the rank raises again while it cleans up", "device_memory",
             traceback(OOM) + DURING_HANDLING + traceback("RuntimeError: the writer is closed")),
     raised("device_memory", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled"
             " cuda error, NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
-           "Cuda failure 2 'out of memory'", "NCCL could not allocate its buffers"),
+           "Cuda failure 2 'out of memory'", scene="NCCL could not allocate its buffers"),
     printed("the kernel kills a rank that uses too much memory", "host_memory", torchrun(-9),
             kernel_log=("Out of memory: Killed process 4711 (python3) total-vm:81920kB",)),
     printed("Slurm's control group kills a rank", "host_memory",
@@ -120,10 +120,10 @@ RANKS = (
     raised("collective_timeout", "RuntimeError: Rank 0 failed to pass monitoredBarrier in 30000 ms"),
     raised("collective_timeout", "torch.distributed.DistStoreError: wait timeout after 300000ms, keys:"
             " /default_pg/0//x"),
-    raised("connection_lost", CLOSED, "a victim: its peer went away"),
+    raised("connection_lost", CLOSED, scene="a victim: its peer went away"),
     raised("connection_lost", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote"
             " process exited or there was a network error, NCCL version 2.21.5\nncclRemoteError: A call failed"
-            " possibly due to a network error or a remote process exiting prematurely.", "a victim of NCCL's kind"),
+            " possibly due to a network error or a remote process exiting prematurely.", scene="a victim of NCCL's kind"),
     printed("a victim that only warns", "connection_lost", STEPS + "[rank2]:[W1128 12:00:00.1 TCPStore.cpp:125] [c10d]"
             " recvValue failed on SocketImpl(fd=52, remote=[localhost]:29500): Connection reset by peer"),
     printed("the store goes away while the ranks meet", "rendezvous",
