@@ -25,7 +25,8 @@ FILES = (
     printed("a pipe to another process of the job ends", "connection_lost",
             traceback("EOFError", "/lib/multiprocessing/connection.py")),
     raised("disk_full", "OSError: [Errno 122] Disk quota exceeded"),
-    raised("host_limit", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_4711'", scene="/dev/shm is full"),
+    raised("host_limit", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_4711'",
+           scene="/dev/shm is full"),
     raised("storage", "OSError: [Errno 116] Stale file handle: '/mnt/data/part-0007'"),
     raised("storage", "OSError: [Errno 5] Input/output error"),
     printed("a web service drops the connection: no rank is meant", "storage", traceback(

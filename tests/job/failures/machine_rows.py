@@ -123,7 +123,8 @@ RANKS = (
     raised("connection_lost", CLOSED, scene="a victim: its peer went away"),
     raised("connection_lost", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote"
             " process exited or there was a network error, NCCL version 2.21.5\nncclRemoteError: A call failed"
-            " possibly due to a network error or a remote process exiting prematurely.", scene="a victim of NCCL's kind"),
+            " possibly due to a network error or a remote process exiting prematurely.",
+            scene="a victim of NCCL's kind"),
     printed("a victim that only warns", "connection_lost", STEPS + "[rank2]:[W1128 12:00:00.1 TCPStore.cpp:125] [c10d]"
             " recvValue failed on SocketImpl(fd=52, remote=[localhost]:29500): Connection reset by peer"),
     printed("the store goes away while the ranks meet", "rendezvous",
