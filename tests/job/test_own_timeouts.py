@@ -26,7 +26,7 @@ CASES = {
     "one rank is over its time": ([rank_in(700.0), rank_in(590.0, rank=1)], 10.0),
     "a rank that is gone waits for nothing": ([rank_in(188.0, alive=False)], None),
     "no rank": ([], None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("ranks", "seconds"), CASES.values(), ids=CASES)

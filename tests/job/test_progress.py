@@ -86,7 +86,7 @@ PROGRESS = {  # planned steps, step, state, pace: the line
     "done, and the counter is at the next step": (1000, 1001, "train", KNOWN, "step 1,000 of 1,000 (100 %)"),
     "ended early": (1000, 940, "exited", KNOWN, "step 940 of 1,000 (94 %)"),
     "longer than planned": (1000, 1200, "train", KNOWN, "step 1,200 of 1,000 (100 %)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("planned", "step", "state", "pace", "line"), PROGRESS.values(), ids=PROGRESS)

@@ -19,7 +19,7 @@ from tests.agent.acts.jobs import (
     is_gone,
     request_for,
     still_lives,
-)  # fmt: skip
+)
 from zmon.act_stops import ALL, stop
 from zmon.schema.act import ACTED, END_JOB, STOP_RESTARTS
 

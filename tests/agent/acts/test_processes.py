@@ -65,7 +65,7 @@ REFUSALS = {
     "another user": ({"uids": (UID + 1,) * 4}, START_TICKS, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
     "started later": ({}, START_TICKS + 1, "it started at another time"),
     "unknown start": ({}, None, "it started at another time"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("options", "start_ticks", "reason"), REFUSALS.values(), ids=REFUSALS)

@@ -89,7 +89,7 @@ CASES = {  # the GPUs for a minute, and for 20 minutes after it → why pods a a
     "b computes on all its GPUs": (IDLE, Moment((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
     "they share a GPU, and one computes there": (IDLE, Moment((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
     "a third pod is on all GPUs": (IDLE, Moment(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("before", "now", "why_a", "why_b"), CASES.values(), ids=CASES)

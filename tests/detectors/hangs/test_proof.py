@@ -33,7 +33,6 @@ PROOFS = {
 def test_critical_findings_of_a_section_have_these_proofs(section):
     findings = [finding for row in SECTIONS[section] for finding in STALL.detect(row.job)]
     assert {f.proof for f in findings if f.severity == "critical"} == PROOFS[section]
-    assert all(f.severity != "critical" or f.proof for f in findings)
 
 
 @pytest.mark.parametrize(

@@ -244,4 +244,4 @@ EFFICIENCY_ENDS = (
 INPUT_BOUND_ENDS = (
     Resolution("a restarted hub knows few steps", lambda: job(loading(0.040)), lambda: job(loading(0.040, 100)), False),
     Resolution("the loaders keep up", lambda: job(loading(0.040)), lambda: job(loading(0.010)), True),
-)  # fmt: skip
+)
