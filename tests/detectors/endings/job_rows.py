@@ -105,11 +105,11 @@ WHOLE_JOB = (
         "the launcher was seen dead one look earlier"),
     row("SIGTERM to the first process of a container, seen in the same look as its ranks", QUIET,
         [led(seen_dead(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL],
-        "all ranks were killed, and none has the signal"),
+        "all ranks were killed, and none received the signal"),
     row("SIGTERM to the first process of a container, seen after one of its ranks and before the others", QUIET,
         [led(seen_dead(r, AGO + early, AGO + early, "signal SIGKILL", None))
          for r, early in enumerate((-0.1, 0.1, -0.1, -0.1))],
-        "all ranks were killed, and none has the signal"),
+        "all ranks were killed, and none received the signal"),
     row("SIGTERM to the first process of a container: the kernel kills its ranks while they leave", QUIET,
         [led(seen_dead(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2),
                    activity="done")) for r in ALL],
