@@ -99,7 +99,7 @@ AWAITED = (
     Row("one rank finishes steps, and the others wait", "quiet", job(rank_state(3))),
     Row("all ranks compile their first step", "quiet", job(rest=partial(outside, **COMPILES))),
     Row("one rank compiles its first step", "quiet", job(outside(0, **COMPILES), rest=partial(waiting, seconds=60.0))),
-    Row("all ranks wait in a first step that is fifty times longer", "quiet",
+    Row("all ranks wait for 60 s in their first step", "quiet",
         job(rest=partial(waiting, seconds=60.0, step=1, lease_seconds=1800.0, overdue_seconds=0.0))),
     Row("one rank evaluates, and the others wait at a barrier", "quiet",
         job(outside(0, **EVALUATES), rest=partial(waiting, seconds=20.0, op="barrier"))),

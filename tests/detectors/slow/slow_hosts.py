@@ -158,7 +158,7 @@ HOST_RESOLUTIONS = (
                lambda: job(healthy_steps(), hardware=cards((), (), (), ())), True),
 )  # fmt: skip
 NETWORK_RESOLUTIONS = (
-    Resolution("the exposed time has shrunk by half", lambda: slow_exchange(connected()),
+    Resolution("the exposed time has lost half of its growth", lambda: slow_exchange(connected()),
                lambda: slow_exchange(exchange=0.060), False),
     Resolution("the exposed time is that of the baseline", lambda: slow_exchange(connected()),
                lambda: job(healthy_steps(), baseline=GOOD), True),
