@@ -79,7 +79,7 @@ class FakeSource:
         return Reading(self.read_value())
 
     async def is_read(self, times=2):
-        """Wait until it was read more than so many times from now on; return True then."""
+        """Wait until it was read more than `times` times from now on; return True then."""
         before = self.num_reads
         return bool(await poll(lambda: self.num_reads > before + times))
 

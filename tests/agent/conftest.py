@@ -27,7 +27,7 @@ class RealClock(Clock):
 def make_live_box(tmp_path, stand_in):
     """Return a function that makes a box on the real clock; another process locks it, as a living rank does.
 
-    `seconds_ago`: the rank wrote everything so long before now.
+    The rank wrote everything `seconds_ago`.
     """
 
     def make(rank=0, world_size=8, seconds_ago=0, **identity):

@@ -19,7 +19,7 @@ FAULT = finding(cause="rank_exited", summary="rank 2 on node-a exited at step 10
 
 
 def ended_launch(gone=1.0, start=NOW - 60, **changes):
-    """Return the snapshot of a launch whose ranks all raised an exception so many seconds ago."""
+    """Return the snapshot of a launch whose ranks all raised an exception `gone` seconds ago."""
     return snapshot(*(raised(rank, gone, start=start, **changes) for rank in range(4)))
 
 

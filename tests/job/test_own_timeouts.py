@@ -10,7 +10,7 @@ LABEL, SHORT = {"collective_timeout_seconds": "600"}, {"collective_timeout_secon
 
 
 def rank_in(seconds, group="0", labels=LABEL, rank=0, **changes):
-    """Return a rank that has been in a collective of this group for so long."""
+    """Return a rank that has been in a collective of this group for these seconds."""
     return rank_state(rank, labels=labels, in_flight=InFlight("all_reduce", group, 7, 8, seconds), **changes)
 
 

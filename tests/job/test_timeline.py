@@ -37,7 +37,7 @@ def first_step(time):
 
 
 def started(ranks, seconds_ago):
-    """Return the ranks, which started so long ago and are in their first step."""
+    """Return the ranks, which started `seconds_ago` and are in their first step."""
     return [replace(r, **first_step(PRESENT - seconds_ago)) for r in ranks]
 
 
@@ -47,13 +47,13 @@ def ended_early(ranks):
 
 
 def ended(ranks, seconds_ago, **changes):
-    """Return the ranks, which ended so long ago, after 100 steps in 30 s."""
+    """Return the ranks, which ended `seconds_ago`, after 100 steps in 30 s."""
     trained = {"steps": 100, "step_seconds_total": 30.0 + seconds_ago, "open_seconds": 0.0}
     return [replace(r, alive=False, gone_seconds=seconds_ago, **{**trained, **changes}) for r in ranks]
 
 
 def with_clock_ahead(ranks, host, seconds):
-    """Return the ranks, where the clock of this host is ahead by so many seconds."""
+    """Return the ranks after the clock of this host was set ahead by these seconds."""
     return [replace(r, start=r.start + seconds) if r.host == host else r for r in ranks]
 
 

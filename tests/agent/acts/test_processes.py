@@ -147,15 +147,18 @@ def test_zombie_has_ended(sleeper):
         hold_rank(rank, lambda: rank)
 
 
-# What the lock of the box says before and after the process was opened.
+RELEASED = "does not hold the lock of its box any more"
+
+
+# The pid that holds the lock of the box, before and after the process was opened; "pid" is that of the process.
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        (None, None, "has ended"),
-        (0, 0, r"in another PID namespace: run the agent in that of the host \(hostPID\)"),
-        ("pid", None, "does not hold the lock of its box any more"),
-        ("pid", 0, "does not hold the lock of its box any more"),
-        ("pid", 12345678, "does not hold the lock of its box any more"),
+        pytest.param(None, None, "has ended", id="nobody"),
+        pytest.param(0, 0, r"in another PID namespace: run the agent in that of the host \(hostPID\)", id="hidden"),
+        pytest.param("pid", None, RELEASED, id="nobody any more"),
+        pytest.param("pid", 0, RELEASED, id="hidden by now"),
+        pytest.param("pid", 12345678, RELEASED, id="another process by now"),
     ],
 )
 def test_lock_decides_which_process_a_rank_is(sleeper, before, after, reason):

@@ -24,7 +24,7 @@ class Ring:
 
 
 def line(seconds, text, priority=6):
-    """Return a line as syslog(2) gives it, written so many seconds after boot."""
+    """Return a line as syslog(2) gives it, written `seconds` after boot."""
     return f"<{priority}>[{seconds:12.6f}] {text}"
 
 

@@ -43,7 +43,7 @@ def lost(rank, seconds, **changes):
 
 
 def left(rank, seconds):
-    """Return a rank that left the loop this long ago, and whose process has not ended yet."""
+    """Return a rank that left the loop `seconds` ago, and whose process has not ended yet."""
     return rank_state(rank, activity="done", activity_seconds=seconds, step_seconds=seconds, lease_seconds=None)
 
 

@@ -13,13 +13,13 @@ WATCHDOG = {"sender": OTHER_PID}  # a memory watchdog of the host
 
 
 def signalled(rank, ago, host=A, sender=None, **changes):
-    """Return a rank that SIGTERM ended so many seconds ago; the sender is a process, or unknown."""
+    """Return a rank that SIGTERM ended `ago` seconds ago; the sender is a process, or unknown."""
     state = terminated(rank, ago, host=host, **changes)
     return replace(state, last_words=replace(state.last_words, sender_pid=sender))
 
 
 def exited(rank, ago, sender=None):
-    """Return a rank whose handler of SIGTERM in the job ended it so many seconds ago."""
+    """Return a rank whose handler of SIGTERM in the job ended it `ago` seconds ago."""
     last_words = replace(words("exception", "builtins.SystemExit", "143", NOW - ago), sender_pid=sender)
     return dead(rank, ago, last_words=last_words, exit_status="exit code 143")
 

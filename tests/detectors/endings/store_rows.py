@@ -30,7 +30,7 @@ def starting(rank: int) -> RankState:
 def stopped_by(
     rank: int, ago: float, message: str, type_: str = "torch.distributed.DistNetworkError", **changes
 ) -> RankState:
-    """Return a rank that an error ended so many seconds ago, by default in init."""
+    """Return a rank that an error ended `ago` seconds ago, by default in init."""
     last_words = words("exception", type_, message, NOW - ago)
     return dead(rank, ago, exit_status="exit code 1", last_words=last_words, **{**START, **changes})
 
@@ -56,7 +56,7 @@ def ended_at(rank: int, stack: str) -> RankState:
 
 
 def victim(rank, ago, peer, host=None, wrapped=False):
-    """Return a rank whose connection to the host with the number `peer` broke so many seconds ago."""
+    """Return a rank whose connection to the host with the number `peer` broke `ago` seconds ago."""
     error = f"[gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.{peer + 1}]:9401"
     last_words = words("exception", "builtins.RuntimeError", error, NOW - ago)
     if wrapped:

@@ -33,12 +33,18 @@ def window(group_kills=0, host_kills=4, killed_pid=None, when=NOW - 2, host="nod
 @pytest.mark.parametrize(
     ("victim", "hardware", "text"),
     [
-        (killed(2), window(killed_pid=1002, group_kills=1),
-         "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed process 1002"),
-        (killed(2), window(group_kills=1),
-         "out of memory: the kernel killed 1 process in its control group /job (limit 2.00 GiB)"),
-        (raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 process"),
-        (killed(2), window(host_kills=5), "probably out of memory"),
+        pytest.param(
+            killed(2), window(killed_pid=1002, group_kills=1),
+            "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed process 1002",
+            id="the log of the kernel"),
+        pytest.param(
+            killed(2), window(group_kills=1),
+            "out of memory: the kernel killed 1 process in its control group /job (limit 2.00 GiB)",
+            id="the counter of its group"),
+        pytest.param(
+            raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 process",
+            id="the counter of its group, after a loader was killed"),
+        pytest.param(killed(2), window(host_kills=5), "probably out of memory", id="the counter of the host"),
     ],
 )  # fmt: skip
 def test_kill_is_out_of_memory_by_the_most_certain_source(victim, hardware, text):

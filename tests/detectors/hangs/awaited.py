@@ -110,7 +110,7 @@ AWAITED = (
 
 
 def left(gone, **changes):
-    """Return a job that may restart, in which the last rank left so many seconds ago."""
+    """Return a job that may restart, in which the last rank left `gone` seconds ago."""
     restarts = {"max_restarts": 2, "restart_count": 0}
     return job(finished(3, gone, activity_seconds=gone, **restarts, **changes),
                rest=partial(waiting, seconds=9.0, **restarts))  # fmt: skip

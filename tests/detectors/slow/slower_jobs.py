@@ -80,7 +80,7 @@ def longer(tokens, times=2.0):
 
 
 def with_other_batches(seconds_and_samples):
-    """Return a job whose ranks have had this many samples per step for so long, and need twice the time."""
+    """Return a job whose ranks have had this number of samples per step for these seconds, and need twice the time."""
     seconds, samples = seconds_and_samples
     return job(HEALTHY, steps_for(seconds, times=2.0, samples=samples))
 
