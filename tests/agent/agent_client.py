@@ -74,11 +74,12 @@ class FakeSource:
         self.num_reads = 0
 
     def read(self):
+        """Count the read and return its value."""
         self.num_reads += 1
         return Reading(self.read_value())
 
     async def is_read(self, times=2):
-        """Wait until it was read more than so many times from now on; return True then."""
+        """Wait until it was read more than `times` times from now on; return True then."""
         before = self.num_reads
         return bool(await poll(lambda: self.num_reads > before + times))
 
@@ -104,10 +105,10 @@ def failing_at(function, end, error):
 
 
 def fail():
-    """Read nothing from a source that is down."""
+    """Raise, as the read of a source that is down."""
     raise RuntimeError("the driver is gone")
 
 
 def absent():
-    """Read nothing from a source that is absent from the host."""
+    """Raise, as the read of a source that is absent from the host."""
     raise SourceUnavailable("cannot read GPUs", "no driver")

@@ -25,16 +25,15 @@ class RealClock(Clock):
 
 @pytest.fixture
 def make_live_box(tmp_path, stand_in):
-    """Make a box on the real clock that another process locks, as a living rank does.
+    """Return a function that makes a box on the real clock; another process locks it, as a living rank does.
 
-    `seconds_ago`: the rank wrote everything so long before now.
+    The rank wrote everything `seconds_ago`.
     """
 
     def make(rank=0, world_size=8, seconds_ago=0, **identity):
         process = stand_in()
         identity = {"rank": rank, "world_size": world_size, "pid": process.pid, **identity}
         box = Box(tmp_path, RealClock(), identity, process)
-        box.process = process
         box.clock.ns = round(-1e9 * seconds_ago)
         return box
 

@@ -21,12 +21,14 @@ class ScanFault:
         self.end()
 
     def begin(self, kind):
+        """Let each scan hang, or raise from now on."""
         if kind == "hangs":
             self.may_run.clear()
         else:
             self.error = PermissionError(13, "Permission denied")
 
     def end(self):
+        """Let scans succeed again."""
         self.error = None
         self.may_run.set()
 
@@ -99,7 +101,7 @@ async def test_sources_get_no_pids_while_the_scan_hangs(make_live_box, serve, sc
     box = make_live_box()
     async with serve(scan_timeout_seconds=0.2) as client:
         assert (await get_snapshot(client)).ranks
-        assert client.agent._box_thread.processes() == {process_id(box.process.pid): (JOB, 0)}
+        assert client.agent._box_thread.processes() == {process_id(box.holder.pid): (JOB, 0)}
         scan_fault.begin("hangs")
         await unhealthy(client)
         assert client.agent._box_thread.processes() == {}
@@ -119,7 +121,7 @@ async def test_deleted_box_directory_is_scanned_again_after_a_rank_starts(make_l
         first_box.steps(2)
         assert await poll(ranks, accept={0: (True, 5)}.__eq__)
         assert (await get_json(client, "/healthz"))["healthy"]
-        first_box.process.end()
+        first_box.holder.end()
         assert await poll(ranks, accept={0: (False, 5)}.__eq__)
         make_live_box(1)
         assert await poll(ranks, accept=lambda states: 1 in states and states[1][0])

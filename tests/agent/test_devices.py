@@ -7,8 +7,6 @@ from zmon.agent.devices import Devices
 from zmon.schema.host import GpuSample
 
 CARDS = (GpuSample("0", "GPU-a", pids=(77, 99)), GpuSample("1", "GPU-b", pids=(88, 99)))
-
-
 # A card in MIG mode also lists the processes of its instances.
 SPLIT = (GpuSample("0", "GPU-a", mig=True, pids=(77,)), GpuSample("0:1", "MIG-b", pids=(77,)))
 

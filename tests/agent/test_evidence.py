@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.agent.agent_client import get_json
+from tests.boxes import IDENTITY
 from tests.hostile.users import BOB
 from zmon.schema.api import EvidenceRequest
 from zmon.web.asker import Asker
@@ -41,7 +42,7 @@ async def test_evidence_without_the_source_stderr_has_the_reason(make_live_box, 
         ),
     ],
 )
-async def test_evidence_is_refused(make_live_box, serve, asker, reason):
+async def test_evidence_is_refused_to_other_machines_and_users(make_live_box, serve, asker, reason):
     make_live_box()
     async with serve() as client:
         with pytest.raises(Refusal, match=reason) as refusal:
@@ -53,4 +54,4 @@ async def test_hub_user_gets_evidence_of_all_users(make_live_box, serve):
     make_live_box()
     async with serve(hub_users=frozenset({BOB})) as client:
         answer = await client.agent.evidence(EvidenceRequest("job", "0", stacks=False), Asker(BOB))
-    assert answer.run_uid
+    assert answer.run_uid == IDENTITY.run_uid

@@ -38,7 +38,7 @@ def socket_of(rank):
 
 @pytest.fixture
 def rank(start_rank):
-    """Start a rank that has a worker server and sleeps."""
+    """Return a rank that has a worker server and sleeps."""
     started = start_rank(SCRIPT)
     started.says("attached")
     return started
@@ -84,6 +84,7 @@ def test_stack_of_a_stopped_rank_is_read_by_py_spy_alone(rank, monkeypatch):
 
 
 def assert_reasons_instead_of_evidence(answer, reason):
+    """Check that stack and flight record are missing, both for a reason with this text."""
     assert (answer.stack, answer.flight) == (None, None)
     assert reason in answer.stack_error
     assert reason in answer.flight_error
@@ -137,7 +138,7 @@ HANGS_IN_BACKWARD = """
 
 @pytest.fixture(scope="module")
 def ddp_ranks(torch_zygote, tmp_path_factory):
-    """Start two DDP ranks over gloo. Rank 1 sleeps in backward; rank 0 waits in an all_reduce issued from C++."""
+    """Yield two DDP ranks over gloo. Rank 1 sleeps in backward; rank 0 waits in an all_reduce issued from C++."""
     folder = tmp_path_factory.mktemp("ddp")
     script = folder / "script.py"
     script.write_text(textwrap.dedent(HANGS_IN_BACKWARD))
@@ -201,7 +202,7 @@ EMPTY = b'{"pg_config": {"0": {}}, "version": "2.10"}'
 
 @pytest.fixture
 def gather_from(tmp_path):
-    """Gather evidence from a worker server with these answers by handler, or by handler and query."""
+    """Return a function that gathers evidence from a worker server with answers by handler, or by handler and query."""
 
     async def run(**answers):
         async def handle(request):

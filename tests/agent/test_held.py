@@ -42,7 +42,7 @@ async def test_source_gets_the_last_samples_of_gpus_and_each_rank_with_its_pid(m
         assert arguments["gpus"]() == (GPU,)
         assert await poll(lambda: asyncio.to_thread(arguments["states"]))
         ((state, pid),) = await asyncio.to_thread(arguments["states"])
-        assert (state.rank, state.alive, pid) == (3, True, box.process.pid)
+        assert (state.rank, state.alive, pid) == (3, True, box.holder.pid)
 
 
 @pytest.mark.parametrize("without", [set(), {"gpu"}], ids=["no GPU", "switched off"])
@@ -111,4 +111,5 @@ async def test_api_server_is_not_asked_on_a_node_without_gpus(serve_with_pods):
 
 
 async def source_error(client, name):
+    """Return the error of a source; "" if it has none, or was not read yet."""
     return (await source_statuses(client)).get(name, {}).get("error") or ""

@@ -16,7 +16,7 @@ READ_SECONDS = 0.03  # the time to read the steps of one rank in these tests: a 
 
 @pytest.fixture
 def calls(monkeypatch):
-    """The names of the calls that scan the boxes or read the history of a rank, in their order."""
+    """Return the names of the calls that scan the boxes or read the history of a rank, in their order."""
     names = []
 
     def note(owner, name, seconds):
@@ -55,4 +55,4 @@ async def test_large_about_is_a_history_and_is_bounded(make_live_box, serve):
     make_live_box().steps(50)
     async with serve(max_steps_per_rank=10) as client:
         report = await get_snapshot(client, "?since=0&about=1000000000")
-        assert report.steps["job"][0].num_rows <= 20
+        assert report.steps["job"][0].num_rows <= 20  # `about` is not exact

@@ -21,7 +21,7 @@ async def test_metrics_of_a_dead_rank_end_after_half_a_minute(make_live_box, ser
     for phase in (0, 1):  # one write for each state slot, because the clock of a real rank never goes back
         old.timeline.phase(phase)
     for box in (fresh, old):
-        box.process.end()
+        box.holder.end()
     async with serve() as client:
         page = await get_metrics(client)
         assert 'rank="0"' in page

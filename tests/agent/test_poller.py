@@ -12,7 +12,7 @@ from zmon.agent import poller
 
 @pytest.fixture
 def start():
-    """Start to read a source; return its poller."""
+    """Yield a function that starts to read a source and returns its poller."""
     pollers = []
 
     def run(source, interval_seconds=0.01, timeout_seconds=5.0, **options):
@@ -28,7 +28,7 @@ def start():
 
 @pytest.fixture
 def start_source(start, monkeypatch):
-    """Start a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
+    """Return a function that starts a source with an interval of 10 ms; each read takes `cpu_seconds` of CPU time."""
 
     def run(read_value, cpu_seconds):
         clock = itertools.chain.from_iterable((n, n + cpu_seconds) for n in itertools.count())

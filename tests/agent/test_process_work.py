@@ -15,6 +15,7 @@ from zmon.agent.process_work import process_work, wait_channel
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.process import process_id
 
+PR_SET_NAME = 15  # linux/prctl.h
 WRITER = """
 import os, subprocess, sys, time
 while time.process_time() < 0.1:  # the kernel counts in ticks
@@ -79,7 +80,7 @@ def test_file_is_the_one_that_was_written_last(start_python, tmp_path, monkeypat
 def test_name_that_is_not_utf_8_hides_no_work(start_python):
     """The kernel cuts the name of a script after 15 bytes, which may be in the middle of a letter."""
     process = start_python(
-        "import ctypes, time; ctypes.CDLL(None).prctl(15, b'\\xff'); print(1, flush=True); time.sleep(60)"
+        f"import ctypes, time; ctypes.CDLL(None).prctl({PR_SET_NAME}, b'\\xff'); print(1, flush=True); time.sleep(60)"
     )
     assert process_work(process_id(process.pid), ()).switches > 0
 

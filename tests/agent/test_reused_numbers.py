@@ -44,6 +44,7 @@ def add(proc, start_ticks, text):
 
 @pytest.fixture
 def proc(tmp_path):
+    """Return a fake /proc whose ranks are in the network namespace of the agent."""
     (tmp_path / "self/ns").mkdir(parents=True)
     (tmp_path / "self/ns/net").symlink_to("net:[1]")
     return tmp_path
@@ -72,16 +73,19 @@ READERS = {
 
 
 def tail(source):
+    """Read the source once, and return the end of the stderr of the rank."""
     source.read()
     return source.tail("run").text
 
 
 def owned_sockets(source):
+    """Return the rank that owns each socket, by the inode of the socket."""
     source._search(source._ranks())
     return source._owners
 
 
 def evidence_of(rank, proc):
+    """Return the evidence of a rank without stacks."""
     socket = WorkerSocket(proc / "none", os.geteuid(), "")
     return asyncio.run(evidence.gather(rank, socket, proc, stacks=False, py_spy=None))
 

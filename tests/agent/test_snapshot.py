@@ -69,7 +69,7 @@ async def test_records_of_a_restarted_rank_are_those_of_its_newest_start(make_li
     boxes["new"].steps(7)
     for name, box in boxes.items():
         box.path.parent.rename(elsewhere / name)
-    boxes["old"].process.end()
+    boxes["old"].holder.end()
     async with serve() as client:
         # One by one, so that the agent finds the boxes in this order.
         for number, name in enumerate((first, "new" if first == "old" else "old"), 1):
@@ -99,11 +99,15 @@ async def test_lease_is_the_configured_lease(make_live_box, serve):
         assert (await get_snapshot(client)).ranks[0].lease_seconds == 7200.0  # the rank is still in `init`
 
 
-async def test_shard_selects_jobs_and_is_refused_with_one_line_if_it_cannot_be(make_live_box, serve):
+async def test_job_is_in_one_shard(make_live_box, serve):
     make_live_box()
     async with serve() as client:
         reports = [await get_snapshot(client, f"?shard={index}/4") for index in range(4)]
         assert sorted(len(report.ranks) for report in reports) == [0, 0, 0, 1]
+
+
+async def test_shard_that_cannot_be_is_refused_with_an_example(serve):
+    async with serve() as client:
         assert "is no shard: write 0/4" in (await get_json(client, "/api/v1/snapshot?shard=4/4", status=400))["error"]
 
 

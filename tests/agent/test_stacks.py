@@ -11,13 +11,14 @@ from zmon.process import process_id, process_stat
 
 @pytest.fixture
 def process(start_python):
-    """Start a process that holds its interpreter lock for the whole test."""
+    """Return a process that holds its interpreter lock for the whole test."""
     return start_python(
         "import ctypes\ndef guilty_line(): ctypes.PyDLL(None).sleep(60)\nprint(1, flush=True)\nguilty_line()"
     )
 
 
 def read(pid, command=stacks.PY_SPY):
+    """Return the stack of a process as text, and the reason if there is none."""
     stack, reason = asyncio.run(stacks.read_stacks(pid and process_id(pid), command))
     return stack and stack.decode(), reason
 

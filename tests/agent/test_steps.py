@@ -11,6 +11,7 @@ from zmon.steplog import read_runs
 
 @pytest.fixture
 def data(tmp_path_factory):
+    """Return an empty data directory."""
     return tmp_path_factory.mktemp("data")
 
 
@@ -28,7 +29,7 @@ async def test_last_steps_of_a_rank_that_just_ended_are_written(make_live_box, s
     async with serve(data_dir=data, log_interval_seconds=0.05) as client:
         assert await poll(lambda: steps_of(data) == {0: [1, 2, 3]})
         box.steps(4)
-        box.process.end()
+        box.holder.end()
         shutil.rmtree(box.path.parent)
         assert await poll(lambda: steps_of(data) == {0: [*range(1, 8)]})
         assert (await source_statuses(client))["steps"]["up"]

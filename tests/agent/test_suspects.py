@@ -29,18 +29,18 @@ async def test_long_poll_returns_at_once_on_a_new_suspect_and_when_it_recovers(m
         quiet, next_answer = await begin_long_poll(client)
         assert quiet["suspects"] == []
         stopped_at = time.monotonic()
-        os.kill(box.process.pid, signal.SIGSTOP)
+        os.kill(box.holder.pid, signal.SIGSTOP)
         answer = await next_answer
         assert time.monotonic() - stopped_at < 2.0
         assert answer["suspects"] == [{"job_id": JOB, "rank": 0, "reason": "stopped"}]
         assert answer["version"] != quiet["version"]
-        os.kill(box.process.pid, signal.SIGCONT)
+        os.kill(box.holder.pid, signal.SIGCONT)
         assert (await get_json(client, f"{SUSPECTS}?wait=10&since={answer['version']}"))["suspects"] == []
 
 
 async def test_long_poll_without_a_version_returns_current_suspects(make_live_box, serve):
     box = make_live_box()
-    os.kill(box.process.pid, signal.SIGSTOP)
+    os.kill(box.holder.pid, signal.SIGSTOP)
     async with serve() as client:
         assert await poll(
             lambda: get_json(client, f"{SUSPECTS}?wait=0"), accept=lambda answer: bool(answer["suspects"])

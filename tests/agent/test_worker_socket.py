@@ -31,11 +31,13 @@ def listen(short_folder):
 
 @pytest.fixture
 def short_folder(tmp_path_factory):
+    """Return a folder whose path is short enough for a socket."""
     return tmp_path_factory.mktemp("s")
 
 
 @pytest.fixture
 def box(short_folder):
+    """Return the path of a box."""
     return short_folder / "rank-0.box"
 
 

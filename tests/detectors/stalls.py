@@ -44,16 +44,15 @@ def row(scene: str, due_: str, ranks: Iterable[RankState], note: str = "", says:
     return Row(scene, due_, snapshot(*ranks, **changes), says, note)
 
 
-def judged(row: Row) -> tuple[str, list[str]]:
+def judged(row_: Row) -> tuple[str, list[str]]:
     """Return what zmon reports about the job, as in a row, and the parts of the row that its summary lacks."""
-    finding = next(iter(STALL.detect(row.job)), None)
+    finding = next(iter(STALL.detect(row_.job)), None)
     if finding is None:
         return QUIET, []
-    culprits = ranks_text(finding.ranks) if finding.ranks else " and ".join(finding.hosts) or "nobody"
-    lacks = [part for part in row.says.split(" … ") if part not in finding.summary]
+    lacks = [part for part in row_.says.split(" … ") if part not in finding.summary]
     if finding.severity == "critical" and "it becomes critical" in finding.summary:
         lacks.append("it is critical now")
-    return f"{finding.cause}, {finding.severity}, {culprits}", lacks
+    return due(finding.cause, *(finding.ranks or finding.hosts), severity=finding.severity), lacks
 
 
 def detect(*ranks, **changes):

@@ -1,4 +1,4 @@
-"""Tests of the list of detectors: names, thresholds with units, causes with runbooks, and independent modules."""
+"""Tests of the list of detectors: their thresholds have units, and each of their causes has a runbook."""
 
 import re
 from dataclasses import fields

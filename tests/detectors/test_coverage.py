@@ -17,6 +17,7 @@ SHARED = {"wanted_job_id": "train", "owner": 1234}
 
 
 def detect(ranks=(), **changes):
+    """Return the finding about a job of these ranks, or None."""
     return next(iter(Coverage().detect(snapshot(*ranks, **changes))), None)
 
 
@@ -31,7 +32,7 @@ def silent_agent(seconds, **changes):
     return {"unwatched": ranks, "agents": [NODE_A, replace(agent_status("node-b", seconds), **changes)]}
 
 
-LOUD = {
+LOUD = {  # ranks, what else is in the snapshot, the cause, its hosts, and parts of the text
     "a silent agent": (watched(), silent_agent(12.0), "agent_unreachable", ("node-b",), (
         "node-b has not answered for 12 s (threshold 10 s)", "ranks 2, 3", "Connection refused",
         "curl http://node-b:9780/healthz")),
@@ -88,7 +89,7 @@ def test_unwatched_ranks_are_a_warning(ranks, changes, cause, hosts, texts):
 
 
 @pytest.mark.parametrize(("ranks", "changes"), QUIET.values(), ids=QUIET)
-def test_coverage_is_quiet(ranks, changes):
+def test_coverage_is_quiet_unless_ranks_stay_unwatched(ranks, changes):
     assert detect(ranks, **changes) is None
 
 

@@ -21,6 +21,7 @@ def job(num_steps=100, key="loss", make=rank_state, **changes):
 
 
 def detect(diverged):
+    """Return the finding about a job, or None."""
     return next(iter(Divergence().detect(diverged)), None)
 
 
@@ -48,7 +49,7 @@ def test_loss_that_is_nan_is_critical_without_culprit(key):
         pytest.param(job(make=dead), id="the job has ended"),
     ],
 )
-def test_divergence_is_quiet(quiet):
+def test_divergence_is_quiet_unless_a_loss_stays_nan(quiet):
     assert detect(quiet) is None
 
 

@@ -14,10 +14,11 @@ from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample
 
 CARD = GpuSample("0", "GPU-a", ecc_errors={"volatile_uncorrected": 0}, repair_pending=False)
 LOST = HostSample(gpus=(GpuSample("0", "GPU-a", lost=True),))
-PORT = NicSample("mlx5_0:1", "roce", True, 5e10, 0, 0, {
+UP = {"up": True, "speed_bytes_per_second": 1e9, "received_bytes": 0, "transmitted_bytes": 0}
+PORT = NicSample("mlx5_0:1", "roce", **UP, errors={
     "link_downed": 2, "symbol_error": 0, "link_error_recovery": 0, "roce_slow_restart": 0,
 })  # fmt: skip
-ETH = NicSample("eth0", "tcp", True, 1e9, 0, 0, {"carrier_down_count": 1, "rx_errors": 0}, pci="0000:04:00.0")
+ETH = NicSample("eth0", "tcp", **UP, errors={"carrier_down_count": 1, "rx_errors": 0}, pci="0000:04:00.0")
 VETH = replace(ETH, device="veth1", pci=None)
 EMPTY = HostSample()
 
@@ -39,6 +40,7 @@ def interface(before=ETH, up=True, **counts):
 
 
 def window(before, now, host="node-a", seconds=60.0, devices=None):
+    """Return a host with these samples; `devices` have worked before, by default those of the first sample."""
     return HostWindow(host, seconds, before, now, working_devices(before) if devices is None else frozenset(devices))
 
 
@@ -51,7 +53,7 @@ def detect(*windows, ranks=RANKS):
 
 
 LOST_GPU = window(HostSample(gpus=(CARD,)), LOST)
-LOUD = {
+LOUD = {  # the samples of a host, the cause, and a part of the summary
     "a GPU is lost": (LOST_GPU, "gpu_lost", "GPU 0 on node-a"),
     "the driver does not list a GPU any more": (
         window(*[HostSample(gpus=())] * 2, devices=["GPU-a", "MIG-7"]), "gpu_lost",
@@ -102,7 +104,7 @@ def test_faulty_device_is_named_with_its_host(broken, cause, reason):
 
 
 @pytest.mark.parametrize("healthy", QUIET.values(), ids=QUIET)
-def test_hardware_is_quiet(healthy):
+def test_hardware_is_quiet_without_a_fault_of_a_device(healthy):
     assert detect(healthy) == ()
 
 
@@ -144,11 +146,11 @@ def test_devices_of_a_host_with_the_same_fault_share_a_finding():
 @pytest.mark.parametrize(
     ("broken", "now", "resolves"),
     [
-        (LOST_GPU, HostSample(gpus=()), True),
-        (LOST_GPU, HostSample(nics=(ETH,)), False),
-        (LOST_GPU, None, False),
-        (window(*port(link_downed=3)), HostSample(rdma=(PORT,)), True),
-        (window(*port(link_downed=3)), HostSample(gpus=(CARD,)), False),
+        pytest.param(LOST_GPU, HostSample(gpus=()), True, id="GPUs are read"),
+        pytest.param(LOST_GPU, HostSample(nics=(ETH,)), False, id="GPUs are not read"),
+        pytest.param(LOST_GPU, None, False, id="nothing is known of the host"),
+        pytest.param(window(*port(link_downed=3)), HostSample(rdma=(PORT,)), True, id="ports are read"),
+        pytest.param(window(*port(link_downed=3)), HostSample(gpus=(CARD,)), False, id="ports are not read"),
     ],
 )
 def test_finding_stays_open_while_its_source_is_down(broken, now, resolves):

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tests.build import NOW, disconnected, job_steps, killed, raised, rank_state, snapshot, terminated, waiting
+from tests.detectors.network.hosts import ETH1
 from tests.detectors.slow.slow_jobs import GIB, GOOD, HOSTS, connected, rank
 from tests.detectors.stalls import stopped
 from tests.steps import aligned_step
 from zmon.detectors import ALL
 from zmon.detectors.slow.uneven_steps import JITTER_CAUSES
 from zmon.job.baseline import step_window
-from zmon.schema.host import GpuSample, HostLoad, HostSample, NicSample
+from zmon.schema.host import GpuSample, HostLoad, HostSample
 from zmon.schema.job_snapshot import Snapshot
 
 DRAWS = {0: 1_000, 1: 2_800, 2: 2_800, 3: 2_800}  # by seed; the first is in `make test`
@@ -42,26 +43,26 @@ def noise(draw, shape):
     elif kind == 1:
         wild = draw.pareto(1.5, shape).clip(0, 30)
     else:
-        hangs_on = draw.choice([0.3, 0.6, 0.8])
+        persistence = draw.choice([0.3, 0.6, 0.8])
         wild = draw.standard_normal(shape) if kind == 2 else draw.standard_t(4, shape) / 1.4
-        wild *= (1 - hangs_on**2) ** 0.5
+        wild *= (1 - persistence**2) ** 0.5
         for index in range(1, shape[1]):
-            wild[:, index] += hangs_on * wild[:, index - 1]
+            wild[:, index] += persistence * wild[:, index - 1]
     return np.maximum(1 + scale * wild, 0.2)
 
 
 def healthy(draw):
     """Return the steps of a healthy job with noise and pauses, and lookups that differ by 5 × between ranks."""
     size, number = int(draw.choice([2, 4, 8])), int(draw.integers(24, 65))
-    step, part = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds, and the share of self time
+    step, self_share = draw.choice([0.020, 0.100, 0.250, 2.0]), draw.uniform(0.3, 0.9)  # seconds; share of self time
     lookups = draw.integers(100, 501, (size, number)) if draw.random() < 0.5 else np.full((size, number), 300)
     by_work = draw.uniform(0, 1)  # share of the self time that grows with the lookups
-    self_times = step * part * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
+    self_times = step * self_share * (1 - by_work + by_work * lookups / 300) * noise(draw, (size, number))
     self_times *= draw.uniform(0.98, 1.03, (size, 1))  # no two hosts are the same
     for _ in range(draw.integers(3)):  # a rank pauses: garbage collection
         self_times[draw.integers(size), draw.integers(number)] += 10 * step
     data = self_times * draw.uniform(0.0, 0.2)
-    exposed = step * (1 - part) * noise(draw, (1, number))[0] + self_times.max(0) - self_times
+    exposed = step * (1 - self_share) * noise(draw, (1, number))[0] + self_times.max(0) - self_times
     stands_for = max(1, round(0.2 / step))
     moved = tuple((lookups * 64).T.tolist())
     columns = zip(self_times.T.tolist(), data.T.tolist(), exposed.T.tolist(), lookups.T.tolist(), moved, strict=True)
@@ -108,7 +109,7 @@ def is_true_loss(finding, steps):
 
 def hardware(hot=None, slow=None, pressed=None):
     """Return four hosts, each with a GPU, an interface and connections to all others."""
-    nics = (NicSample("eth1", "tcp", True, 1e9, 0, 0, {}, pci="0000:04:00.0"),)
+    nics = (replace(ETH1, pci="0000:04:00.0"),)
     for index, window in enumerate(connected(slow)):
         gpus = (GpuSample(str(index), f"GPU-{index}", throttled={"hw_thermal": window.host == hot}),)
         waits = (0, 20 * (window.host == pressed))
@@ -219,6 +220,7 @@ WITHOUT_SOURCE = {
 
 
 def _without_samples(job: Snapshot, **gone) -> Snapshot:
+    """Return the job whose hosts lack these parts of their samples."""
     windows = (replace(w, before=replace(w.before, **gone), now=replace(w.now, **gone)) for w in job.hardware)
     return replace(job, hardware=tuple(replace(w, recent=None) if "tcp" in gone else w for w in windows))
 

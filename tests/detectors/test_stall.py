@@ -97,7 +97,7 @@ def later(state, seconds=5.0, steps=0):
     )
 
 
-@pytest.mark.parametrize("scene", ["killed", "raised", "stopped", "blocked", "silent"])
+@pytest.mark.parametrize("scene", SCENES)
 def test_finding_is_the_same_from_pass_to_pass(scene):
     first = detect(*SCENES[scene])
     second = detect(*map(later, SCENES[scene]), time=NOW + 5)

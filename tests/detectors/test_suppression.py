@@ -11,6 +11,7 @@ SKEW_CAUSES = ("lookup_skew", "all_to_all_skew", "stage_imbalance")
 
 
 def report(detector, severity="warning", cause="rank_frozen"):
+    """Return what a detector reports, by its name: one finding."""
     return {detector: (finding(detector=detector, severity=severity, cause=cause),)}
 
 
@@ -48,7 +49,7 @@ CASES = [  # what detectors report, whose findings remain, and whose are held op
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("reports", "remaining", "held_open"), [row[1:] for row in CASES], ids=[c[0] for c in CASES])
+@pytest.mark.parametrize(("reports", "remaining", "held_open"), [pytest.param(*row, id=name) for name, *row in CASES])
 def test_finding_that_explains_others_hides_them(reports, remaining, held_open):
     findings_by_detector = {detector.name: () for detector in ALL}
     for report_ in reports:

@@ -14,6 +14,7 @@ HEADINGS = set(re.findall(r"^## (.+)$", (REPOSITORY / "docs/runbooks.md").read_t
 
 
 def unread(rank=0, kind="version", seconds=10.0, host="node-a", reason="layout version 6"):
+    """Return a rank that has been unread for this time, with its host."""
     return host, UnreadRank(JOB, rank, kind, reason, seconds)
 
 
@@ -52,7 +53,7 @@ def test_box_that_cannot_be_read_for_a_while_is_reported(ranks, cause):
     assert (finding and finding.cause) == cause
 
 
-def test_name_of_the_detector_is_not_one_of_all():
+def test_unread_is_not_in_the_list_of_detectors():
     assert Unread.name not in {detector.name for detector in ALL}
 
 

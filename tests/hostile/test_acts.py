@@ -44,7 +44,7 @@ async def test_job_that_names_the_process_of_somebody_else_loses_only_its_rank(
     async with acting(box_dir=tmp_path) as client:
         answer = await ask_for(client, await request_for(client))
     assert answer.result == ACTED
-    assert eventually(lambda: is_gone(box.process.pid))
+    assert eventually(lambda: is_gone(box.holder.pid))
     assert still_lives(bystander.pid)
 
 
@@ -75,7 +75,7 @@ async def test_job_that_names_another_launcher_ends_nothing(make_live_box, actin
     assert answer.result == REFUSED
     assert reason in answer.reason
     assert still_lives(bystander.pid)
-    assert still_lives(box.process.pid)
+    assert still_lives(box.holder.pid)
 
 
 @needs_root
@@ -100,7 +100,7 @@ async def test_process_of_another_user_than_the_owner_of_the_box_is_never_ended(
             answer = await ask_for(client, await request_for(client, act))
         assert answer.result == REFUSED
         assert reason in answer.reason
-        assert still_lives(box.process.pid)
+        assert still_lives(box.holder.pid)
         assert still_lives(other.pid)
     finally:
         other.end()

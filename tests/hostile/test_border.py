@@ -207,7 +207,7 @@ async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_liv
         assert "no jobs" not in out
         assert await hub.metric('zmon_finding{cause="box_version",detector="unread"')
         assert 'zmon_boxes_unread{host="node-a",kind="version"} 1.0' in await get_metrics(agent)
-        box.process.end()
+        box.holder.end()
         assert await poll(hub.no_findings, 15.0)
         code, *_ = await asyncio.to_thread(command, "status", "--hub", url)
         assert code == 0

@@ -1,7 +1,7 @@
 """A simulated job for tests of the time account."""
 
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 
 import msgspec
 
@@ -9,7 +9,11 @@ from tests.build import NOW, dead, rank_state, snapshot, step_record
 from tests.steps import aligned
 from zmon.job.time_account import Account
 
-STEP = 0.020  # seconds of a step in which no rank waits for an event of the test
+STEP = 0.020  # seconds of a step in which no event of the test happens
+SAME_FIELDS = (  # of the simulated job and of each of its ranks
+    "attempt", "activity", "between_seconds", "step_seconds_total", "steps", "open_seconds", "last_checkpoint_time",
+    "last_step_time",
+)  # fmt: skip
 
 
 @cache  # nearly all steps wait equally long
@@ -26,31 +30,32 @@ class SimulatedJob:
     time: float = NOW
     attempt: int = 0
     activity: str = "init"
-    between: dict = field(default_factory=dict)  # seconds in each activity between steps
-    in_steps: float = 0.0  # seconds in steps of this launch
+    between_seconds: dict = field(default_factory=dict)  # by activity between steps
+    step_seconds_total: float = 0.0  # in steps of this launch
     steps: int = 0
-    open: float = 0.0  # seconds of the current step or activity so far
-    checkpoint: float | None = None  # time of the last checkpoint
-    stepped: float | None = None  # time at which the last step ended
+    open_seconds: float = 0.0  # of the current step or activity so far
+    last_checkpoint_time: float | None = None
+    last_step_time: float | None = None  # when the last step ended
     new_steps: list = field(default_factory=list)  # steps that the account has not received yet
-    gone: float | None = None  # seconds since the ranks died, or None while they live
+    gone_seconds: float | None = None  # since the ranks died; None while they live
     total_seconds: float = 0.0  # wall-clock so far, which the account must have
 
     def wait(self, seconds):
         """Let time pass in the current activity."""
         self.time += seconds
-        self.open += seconds
+        self.open_seconds += seconds
         self.total_seconds += seconds
-        if self.gone is not None:
-            self.gone += seconds
+        if self.gone_seconds is not None:
+            self.gone_seconds += seconds
 
     def change_activity(self, activity):
         """Change to another activity."""
         if self.activity == "checkpoint":
-            self.checkpoint = self.time
-        self.between = {**self.between, self.activity: self.between.get(self.activity, 0.0) + self.open}
+            self.last_checkpoint_time = self.time
+        seconds = self.between_seconds.get(self.activity, 0.0) + self.open_seconds
+        self.between_seconds = {**self.between_seconds, self.activity: seconds}
         self.activity = activity
-        self.open = 0.0
+        self.open_seconds = 0.0
 
     def train(self, number):
         """Do a number of steps. Time that has passed in the open step is part of the first one."""
@@ -59,28 +64,31 @@ class SimulatedJob:
         for _ in range(number):
             self.wait(STEP)
             self.steps += 1
-            self.new_steps.append(replace(step_that_waits(self.open - STEP / 2), step=self.steps))
-            self.in_steps += self.open
-            self.stepped = self.time
-            self.open = 0.0
+            self.new_steps.append(replace(step_that_waits(self.open_seconds - STEP / 2), step=self.steps))
+            self.step_seconds_total += self.open_seconds
+            self.last_step_time = self.time
+            self.open_seconds = 0.0
 
     def restart(self, after):
         """Start another launch, `after` seconds after the end of the previous launch."""
-        self.time += after - (self.gone or 0.0)
-        self.total_seconds += after - (self.gone or 0.0)
+        self.time += after - (self.gone_seconds or 0.0)
+        self.total_seconds += after - (self.gone_seconds or 0.0)
         self.attempt += 1
         self.activity = "init"
-        self.between = {}
-        self.in_steps = 0.0
-        self.open = 0.0
-        self.gone = None
-        self.checkpoint = None
+        self.between_seconds = {}
+        self.step_seconds_total = 0.0
+        self.open_seconds = 0.0
+        self.gone_seconds = None
+        self.last_checkpoint_time = None
         self.new_steps = []
 
     def play(self, story):
         """Let events happen, such as `train 100, update, eval 5, update stalled`; return the account.
 
-        `train` has a number of steps, and any other activity has its seconds.
+        train N: the ranks do N steps. wait S: S seconds pass. update: the account gets a snapshot and the new steps;
+        `update stalled`: in a stall, `update late`: without the steps. lose all but N: only the last N new steps reach
+        the account. die: all ranks die. restart S: the next launch starts S seconds after the death. Any other event
+        is an activity that lasts for these seconds, such as `eval 5`.
         """
         for event in story.split(", "):
             verb, _, rest = event.partition(" ")
@@ -88,10 +96,10 @@ class SimulatedJob:
                 self.update(stalled=rest == "stalled", with_records=rest != "late")
             elif verb == "train":
                 self.train(int(rest))
-            elif verb == "lose":  # "lose all but 3": the account gets the records of the last three steps only
+            elif verb == "lose":
                 self.new_steps = self.new_steps[-int(rest.removeprefix("all but ")) :]
             elif verb == "die":
-                self.gone = 0.0
+                self.gone_seconds = 0.0
             elif verb == "restart":
                 self.restart(after=float(rest))
             else:
@@ -100,15 +108,11 @@ class SimulatedJob:
                 self.wait(float(rest))
         return self.account
 
-    def state(self):
+    def snapshot_now(self):
         """Return the snapshot of the job now."""
-        changes = {
-            "attempt": self.attempt, "activity": self.activity, "between_seconds": dict(self.between),
-            "step": self.steps + (self.activity == "train"), "steps": self.steps, "step_seconds_total": self.in_steps,
-            "open_seconds": self.open, "last_checkpoint_time": self.checkpoint,
-            "last_step_time": self.stepped,
-        }  # fmt: skip
-        make = rank_state if self.gone is None else lambda rank, **fields: dead(rank, self.gone, **fields)
+        changes = {name: getattr(self, name) for name in SAME_FIELDS}
+        changes["step"] = self.steps + (self.activity == "train")
+        make = rank_state if self.gone_seconds is None else partial(dead, gone=self.gone_seconds)
         return snapshot(*(make(rank, run_uid=f"{self.attempt}-{rank}", **changes) for rank in range(4)), time=self.time)
 
     def update(self, stalled=False, with_records=True):
@@ -116,10 +120,10 @@ class SimulatedJob:
         steps = ()
         if with_records:
             steps, self.new_steps = self.new_steps, []
-        snapshot_now = self.state()
-        if self.account.is_other_job(snapshot_now):
+        current = self.snapshot_now()
+        if self.account.is_other_job(current):
             self.account = Account("job")
-        self.account.update(snapshot_now, steps, STEP, stalled)
+        self.account.update(current, steps, STEP, stalled)
         self.account = msgspec.json.decode(msgspec.json.encode(self.account), type=Account)
 
 

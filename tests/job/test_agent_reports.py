@@ -26,17 +26,17 @@ OURS, OTHERS = Shard(1, 4), Shard(3, 4)  # job `b` is in the first one, job `a` 
 
 
 @pytest.mark.parametrize(
-    ("reports", "delays"),
+    ("reports", "delays"),  # reports: the second of its arrival, and the seconds that it travelled
     [
         ([(1, 0.002), (2, 0.802), (3, 0.002), (4, 0.102)], [0.0, 0.8, 0.0, 0.1]),
         ([(0, 0.0), *((n, 0.5) for n in range(1, int(WINDOW_SECONDS) + 2))], [0.0, *[0.5] * int(WINDOW_SECONDS), 0.0]),
     ],
     ids=["later than the fastest", "the fastest is forgotten"],
 )
-def test_report_is_late_by_what_it_took_longer_than_the_fastest(reports, delays):
+def test_delay_of_a_report_is_what_it_took_longer_than_the_fastest(reports, delays):
     delay, seconds = ReportDelay(), []
-    for arrival, late in reports:
-        delay.add(arrival, arrival - late + AHEAD)
+    for arrival, travel in reports:
+        delay.add(arrival, arrival - travel + AHEAD)
         seconds.append(delay.seconds)
     assert seconds == pytest.approx(delays)
 
@@ -110,7 +110,8 @@ CASES = {
 
 @pytest.mark.parametrize(("state", "earlier", "known"), CASES.values(), ids=CASES)
 def test_end_stays_known_after_the_agent_was_restarted(state, earlier, known):
-    assert completed(state, earlier) == replace(completed(state, earlier), **known)
+    answer = completed(state, earlier)
+    assert {name: getattr(answer, name) for name in known} == known
 
 
 def test_report_of_an_agent_that_watched_all_ends_is_unchanged():
@@ -122,6 +123,7 @@ def test_report_of_an_agent_that_watched_all_ends_is_unchanged():
 
 
 def report():
+    """Return the report of an older agent: jobs `a` and `b`, each with steps and a rank that cannot be read."""
     ranks = (rank_state(0, job_id="a", run_uid="a0"), rank_state(0, job_id="b", run_uid="b0"))
     records = {"a": {"a0": (step_record(1),)}, "b": {"b0": (step_record(1),)}}
     unread = (UnreadRank("a", 1, "damaged", "cut", 9.0), UnreadRank("b", 1, "damaged", "cut", 9.0))

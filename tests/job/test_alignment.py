@@ -81,7 +81,7 @@ def test_amount_that_a_rank_does_not_know_or_cannot_have_counted_is_unknown(sent
 @pytest.mark.parametrize(
     ("last", "seconds"),
     [
-        (step_record(1, {"forward": 0.040}, {"all_to_all": 0.005}), 0.045),  # the other one also counts its delay
+        (step_record(1, {"forward": 0.040}, {"all_to_all": 0.005}), 0.045),  # the early rank also counts its wait
         (step_record(1, {}, {}), 0.090),  # without times, which a GPU may report too late, it is not critical
     ],
 )

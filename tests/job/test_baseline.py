@@ -29,6 +29,7 @@ def steps(seconds=0.025, windows=LEARNED_WINDOWS, **of_all_ranks):
 
 
 def learner_after(*parts):
+    """Return the learner of a baseline after these parts of a job's steps."""
     learner = BaselineLearner()
     for part in parts:
         learner.add(part)
@@ -67,7 +68,7 @@ BASELINES = {
     "too few windows": ([steps(windows=LEARNED_WINDOWS - 1)], None),
     "enough windows": ([steps()], 0.025),
     "slow first step": ([job_steps(1, phases={"forward": 1.25}), steps()], 0.025),
-    # Queues that were full before the first step get empty.
+    # Queues that filled before the first step run empty.
     "quick first steps": ([steps(0.010, 1), steps(0.025)], 0.025),
     "faster job": ([steps(0.040), steps(0.025)], 0.025),
     "faster for a moment": ([steps(0.040), steps(0.025, 2), steps(0.040)], 0.040),
@@ -112,7 +113,8 @@ def test_step_windows_are_comparable_if_their_samples_are_similar():
 
 def window(samples=32, tokens=None, flops=None):
     """Return a window of steps of 100 ms with these amounts of all ranks."""
-    return StepWindow(50, 0.1, 0.06, 0.01, 0.04, samples, None, tokens, flops)
+    times = {"seconds": 0.1, "self_seconds": 0.06, "data_seconds": 0.01, "exposed_seconds": 0.04}
+    return StepWindow(num_steps=50, **times, samples=samples, tokens=tokens, flops=flops)
 
 
 GROWTH = {  # amounts of a window, those of the baseline, and how many times as much work the window has

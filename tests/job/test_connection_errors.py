@@ -14,6 +14,7 @@ BACKEND = "torch.distributed.DistBackendError"
 
 
 def error(message, type_="builtins.RuntimeError", in_collective=None, root=""):
+    """Return the last words of a rank that an exception ended."""
     return replace(words("exception", type_, message), in_collective=in_collective, root=root)
 
 
@@ -94,7 +95,7 @@ def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_th
 
 
 @pytest.mark.parametrize(
-    ("last_words", "place", "is_apart"),
+    ("last_words", "state", "expected"),
     [
         pytest.param(error("", "torch.distributed.DistNetworkError"), START, True, id="type of the error"),
         pytest.param(error("failed", "lightning.StartError", root=f"{DIST_STORE}: gone"), START, True, id="root"),
@@ -107,8 +108,8 @@ def test_rank_that_does_not_reach_the_store_before_its_first_step_has_not_met_th
         pytest.param(None, START, False, id="without last words"),
     ],
 )
-def test_rank_could_not_meet_the_others_if_an_error_of_the_store_ended_its_start(last_words, place, is_apart):
-    assert could_not_meet(dead(0, **place, last_words=last_words)) is is_apart
+def test_rank_could_not_meet_the_others_if_an_error_of_the_store_ended_its_start(last_words, state, expected):
+    assert could_not_meet(dead(0, **state, last_words=last_words)) is expected
 
 
 @pytest.mark.parametrize(

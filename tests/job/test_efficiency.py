@@ -28,14 +28,15 @@ RECORDS = st.lists(
 @settings(max_examples=60, deadline=None)
 @given(RECORDS)
 def test_categories_sum_to_the_steps_of_the_critical_rank(records):
-    causes = step_categories(aligned(1, records))
+    step = aligned(1, records)
+    causes = step_categories(step)
     timed = [r for r in records if r.measures.self_seconds or r.measures.exposed_seconds] or records
-    least = min(r.measures.exposed_seconds for r in timed)
-    last = [r.duration for r in timed if r.measures.exposed_seconds == least]
-    assert any(sum(causes.values()) == pytest.approx(duration) for duration in last)
+    critical = records[step.critical_rank]
+    assert critical.measures.exposed_seconds == pytest.approx(min(r.measures.exposed_seconds for r in timed))
+    assert sum(causes.values()) == pytest.approx(critical.duration)
     assert causes["imbalance"] >= 0
     job = JobTime()
-    job.add([aligned(1, records), aligned(5, records, stands_for=4)])  # a sampled step counts for the others
+    job.add([step, aligned(5, records, stands_for=4)])  # a sampled step counts for the others
     assert job.num_steps == 5
     assert sum(job.causes.values()) == pytest.approx(job.total_seconds)
     assert job.total_seconds == pytest.approx(5 * sum(causes.values()))
@@ -99,10 +100,12 @@ def step(*self_times, until=0.100, op="all_reduce"):
 
 
 def windows(*ratios, seconds=5.0):
-    return tuple(StepWindow(50, seconds / 50, 0.05, 0.01, 0.02, None, ratio) for ratio in ratios)
+    """Return step windows of this length, which lose these shares of their time; None: unknown."""
+    times = {"seconds": seconds / 50, "self_seconds": 0.05, "data_seconds": 0.01, "exposed_seconds": 0.02}
+    return tuple(StepWindow(num_steps=50, **times, samples=None, lost_ratio=ratio) for ratio in ratios)
 
 
-LOSSES = {
+LOSSES = {  # self times, exposed times by op (...: until the end of the step), and the seconds that the step loses
     "two ranks": ((0.080, 0.040), ..., 0.020),
     "four ranks": ((0.080, 0.040, 0.040, 0.040), ..., 0.030),
     "even ranks": ((0.050, 0.050), ..., 0),
@@ -123,7 +126,7 @@ def test_step_window_has_the_share_of_its_time_that_is_lost():
     assert lost_ratio([step(0.0, 0.0, until=0.0)]) is None
 
 
-WINDOWS = {
+WINDOWS = {  # the shares of time that windows of 5 s lose, and the loss that lasts
     "from the first window that loses": ((0.0, 0.0, 0.0, 0.0, 0.3, 0.3, 0.3, 0.3), LastingLoss(0.3, 6, 20)),
     "a large loss in the oldest window does not count": ((0.9, 0.2, 0.2), LastingLoss(0.2, 3, 15)),
     "a pause of a host makes no large loss of a small one": ((0.2, 0.9, 0.2, 0.2), LastingLoss(0.2, 4, 20)),

@@ -19,6 +19,7 @@ FAULT = finding(cause="rank_exited", summary="rank 2 on node-a exited at step 10
 
 
 def ended_launch(gone=1.0, start=NOW - 60, **changes):
+    """Return the snapshot of a launch whose ranks all raised an exception `gone` seconds ago."""
     return snapshot(*(raised(rank, gone, start=start, **changes) for rank in range(4)))
 
 
@@ -29,11 +30,13 @@ def running(step=1, **changes):
 
 
 def with_end(record, snapshot_, fault, view):
+    """Return the record after the hub has seen that a fault ended the launch of this snapshot."""
     return ended_job.with_end(record, snapshot_, fault, launch_end(snapshot_, fault), view)
 
 
 @pytest.fixture
 def record():
+    """Return the record of a job whose first launch FAULT ended."""
     return with_end(None, ended_launch(), FAULT, lambda: VIEW)
 
 
@@ -61,7 +64,7 @@ def test_record_keeps_its_time_when_the_severity_rises(record):
 
 
 def test_end_is_shown_for_a_day(record):
-    assert record.ended(NOW + SHOWN_SECONDS - 2)
+    assert record.ended(NOW + SHOWN_SECONDS - 2) is not None  # the launch ended a second before NOW
     assert record.ended(NOW + SHOWN_SECONDS) is None
 
 

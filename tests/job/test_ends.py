@@ -40,13 +40,13 @@ DEATHS = {
     "sys.exit(3)": (last_words("exit", status="exit code 3"), Way.RAISED),
     "the launcher was interrupted": (
         killed(0, launcher_gone_seconds=2.0, launcher_status="signal SIGINT"), Way.CANCELLED),
-    "ranks that it started alone have failed, and so it raised": (raised(0, superseded=True), Way.FINISHED),
+    "it raised because ranks that it had started failed": (raised(0, superseded=True), Way.FINISHED),
     "the launcher failed": (killed(0, launcher_gone_seconds=2.0, launcher_status="exit code 1"), Way.KILLED),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("state", "expected"), DEATHS.values(), ids=DEATHS)
-def test_death_follows_from_last_words_and_exit_status(state, expected):
+def test_way_of_a_death_follows_from_last_words_and_the_ends_of_rank_and_launcher(state, expected):
     assert way_of(state) is expected
 
 

@@ -7,12 +7,12 @@ from zmon.job.facts import Earliest, FactKind, before, began_to_end, ended, fact
 
 
 def stamped_end(rank, ago, host="node-a"):
-    """Return the fact that a rank left its last words so many seconds ago, by its own stamp."""
+    """Return the fact that a rank left its last words `ago` seconds ago, by its own stamp."""
     return began_to_end(raised(rank, ago, host=host))
 
 
 def seen_end(rank, ago):
-    """Return the fact that an agent saw a rank dead so many seconds ago."""
+    """Return the fact that an agent saw a rank dead `ago` seconds ago."""
     return began_to_end(killed(rank, ago))
 
 

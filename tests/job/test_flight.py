@@ -58,6 +58,7 @@ def test_age_of_an_operation_is_unknown_after_the_clock_was_set_back():
 
 
 def nccl(sequence, retired=False, **changes):
+    """Return the entry of an all-reduce of NCCL."""
     return entry(sequence, "nccl:all_reduce", retired, **changes)
 
 

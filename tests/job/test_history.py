@@ -9,6 +9,7 @@ from zmon.job.history import MIN_STEPS, History
 
 
 def records(*steps):
+    """Return the records of a rank about these steps."""
     return [step_record(step) for step in steps]
 
 
@@ -53,7 +54,7 @@ def test_number_of_incomplete_steps_is_limited():
     history = History(2)
     for first in range(1, 2000, 100):
         add_records(history, {0: records(*range(first, first + 100))})
-        assert len(history._pending) <= 512
+        assert len(history._pending) <= 512  # the most steps that wait for a rank
     assert numbers(add_records(history, {1: records(1, 2000)})) == [(2000, 1)]
 
 
@@ -73,7 +74,8 @@ def test_steps_of_a_large_job_wait_in_little_memory_while_an_agent_is_silent():
     steps = {step: records(step) for step in range(1, 101)}
     for step in steps:
         add_records(history, dict.fromkeys(range(1016), steps[step]))
-    assert sum(len(part.rows) for parts in history._pending.values() for part in parts) <= 32_768
+    num_rows = sum(len(part.rows) for parts in history._pending.values() for part in parts)
+    assert num_rows <= 32_768  # 32 steps of all ranks
     late = add_records(history, {rank: records(*range(10, 101, 10)) for rank in range(1016, 1024)})
     assert [step.step for step in late] == [70, 80, 90, 100]
     assert not history._pending

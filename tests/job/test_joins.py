@@ -42,11 +42,12 @@ RANKS = {  # the two ranks, and the steps that each had finished when it joined;
 
 
 @pytest.mark.parametrize(("ranks", "before"), RANKS.values(), ids=RANKS)
-def test_steps_before_the_ranks_joined(ranks, before):
+def test_steps_before_a_join_are_known_for_ranks_whose_step_numbers_do_not_compare(ranks, before):
     assert steps_before_join(ranks) == before
 
 
 def records(*numbers):
+    """Return the records of a rank about the steps with these numbers."""
     return [step_record(number) for number in numbers]
 
 

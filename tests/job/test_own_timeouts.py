@@ -10,7 +10,7 @@ LABEL, SHORT = {"collective_timeout_seconds": "600"}, {"collective_timeout_secon
 
 
 def rank_in(seconds, group="0", labels=LABEL, rank=0, **changes):
-    """Return a rank that has been in a collective of this group for so long."""
+    """Return a rank that has been in a collective of this group for these seconds."""
     return rank_state(rank, labels=labels, in_flight=InFlight("all_reduce", group, 7, 8, seconds), **changes)
 
 
@@ -26,11 +26,11 @@ CASES = {
     "one rank is over its time": ([rank_in(700.0), rank_in(590.0, rank=1)], 10.0),
     "a rank that is gone waits for nothing": ([rank_in(188.0, alive=False)], None),
     "no rank": ([], None),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("ranks", "seconds"), CASES.values(), ids=CASES)
-def test_time_until_torch_ends_a_collective(ranks, seconds):
+def test_time_until_torch_ends_a_collective_is_the_shortest_of_the_ranks_or_unknown(ranks, seconds):
     assert abort_seconds(ranks) == (None if seconds is None else pytest.approx(seconds))
 
 

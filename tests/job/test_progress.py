@@ -71,7 +71,7 @@ def test_hub_clock_that_was_set_changes_no_pace(seconds):
 
 def test_marks_are_few_however_long_the_job_runs():
     pace = pace_of((20_000, 20_000))
-    assert len(pace._marks) <= 242
+    assert len(pace._marks) <= 242  # an hour of marks, 15 s apart, and the ones at its ends
 
 
 KNOWN, LATER = pace_of(STEADY), "until 3 min and 4 steps are measured"
@@ -86,11 +86,11 @@ PROGRESS = {  # planned steps, step, state, pace: the line
     "done, and the counter is at the next step": (1000, 1001, "train", KNOWN, "step 1,000 of 1,000 (100 %)"),
     "ended early": (1000, 940, "exited", KNOWN, "step 940 of 1,000 (94 %)"),
     "longer than planned": (1000, 1200, "train", KNOWN, "step 1,200 of 1,000 (100 %)"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("planned", "step", "state", "pace", "line"), PROGRESS.values(), ids=PROGRESS)
-def test_progress_is_one_line(planned, step, state, pace, line):
+def test_progress_is_a_line_with_the_share_of_the_steps_and_the_time_left(planned, step, state, pace, line):
     assert progress(planned, step, state, pace).text == line
 
 

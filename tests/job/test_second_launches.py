@@ -14,7 +14,7 @@ SECOND = second_job_id(JOB, OTHER)
 
 
 def launch(launch_id, host, ranks=range(4), age=60.0, make=rank_state, **changes):
-    """Return the report of a host with ranks of a launch that began so many seconds ago."""
+    """Return the report of a host with ranks of a launch that began `age` seconds ago."""
     fields = {"host": host, "owner": 1, "launch_id": launch_id, "launcher": f"1@{launch_id}", "start": NOW - age}
     fields |= changes
     return agent_report(*(make(r, run_uid=f"{launch_id}-{host}-{r}", **fields) for r in ranks), host=host)

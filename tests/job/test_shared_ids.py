@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.build import JOB, NOW, agent_report, rank_state
+from tests.detectors.network.hosts import IDLE
 from zmon.job.shared_ids import JobOwners, SharedIds, renamed, renamed_window
 from zmon.job.timeline import snapshots
 from zmon.schema.host import CgroupSample, HostSample, HostWindow, ProcessSample, TcpPeer, TcpSample
@@ -41,6 +42,7 @@ def test_names_do_not_change_while_the_jobs_exist():
 
 
 def report(host, ranks, owner, start=NOW - 60, world_size=4, run="run"):
+    """Return the report of a host with these ranks of a user's job."""
     fields = {"host": host, "owner": owner, "start": start, "world_size": world_size}
     return agent_report(*(rank_state(r, run_uid=f"{host}-{run}-{r}", **fields) for r in ranks), host=host)
 
@@ -99,9 +101,9 @@ def test_ranks_and_steps_have_the_name_of_their_job():
 
 
 HARDWARE = HostSample(
-    tcp=TcpSample(7, tuple(TcpPeer(job_id, 0, "10.0.0.2", 2, 0, 0, 0, None, None) for job_id in (JOB, "else"))),
+    tcp=TcpSample(7, tuple(TcpPeer(job_id, 0, "10.0.0.2", num_sockets=2, **IDLE) for job_id in (JOB, "else"))),
     processes=tuple(ProcessSample(job_id, 0, 77) for job_id in (JOB, "else")),
-    cgroups=(CgroupSample("/job", ((JOB, 0), ("else", 0)), None, None, None, None, None),),
+    cgroups=(CgroupSample("/job", ((JOB, 0), ("else", 0)), *[None] * 5),),  # use and limits are unknown
 )
 
 

@@ -13,11 +13,15 @@ MAIN = 'Thread 7 (idle): "MainThread"\n    save (/home/ann/train.py:{})\n    mai
 BUSY = MAIN.replace("idle", "active+gil")
 OTHER = 'Thread 7 (idle): "MainThread"\n    encode (/home/ann/tokens.py:3)\n    main (/home/ann/train.py:9)\n'
 THREAD = '{}Thread 8 (idle): "feed"\n    feed (/home/ann/feed.py:{})\n'
-PROCESS = ProcessWork(100.0, 1 << 30, 1 << 30, 1 << 30, (7, 8), 500, ("futex_wait_queue",), "/ckpt/a.pt")
+PROCESS = ProcessWork(
+    cpu_seconds=100.0, read_bytes=1 << 30, written_bytes=1 << 30, network_bytes=1 << 30, processes=(7, 8),
+    switches=500, waits=("futex_wait_queue",), file="/ckpt/a.pt",
+)  # fmt: skip
 MIB = 1 << 20
 
 
 def evidence(stack, wchan="futex_wait_queue", **work):
+    """Return what an agent gathered about the rank: its stack, its wait channel and PROCESS with other counters."""
     return RankEvidence("job", 2, stack=stack, wchan=wchan, work=msgspec.structs.replace(PROCESS, **work))
 
 

@@ -1,7 +1,7 @@
 """Tests of the time account: the time categories of a job sum to its wall-clock, over all of its launches.
 
-`SimulatedJob.play` has the events of a story, such as `train 50, wait 3, update`. A step takes STEP = 0.02 s.
-The last tests are about the operations and the histogram of an account.
+`SimulatedJob.play` explains the events of a story, such as `train 50, wait 3, update`. A step takes STEP = 0.02 s.
+The last tests are about the floating-point operations and the histogram of an account.
 """
 
 from dataclasses import replace
@@ -22,6 +22,7 @@ STALLED_SECONDS = 30 - STEP  # of a wait of 30 s: a stall begins after one usual
 
 @pytest.fixture
 def job():
+    """Return a simulated job that has just started."""
     return SimulatedJob()
 
 
@@ -107,28 +108,29 @@ def test_goodput_is_unknown_if_the_clock_moved_back_between_launches(job):
 
 def test_end_of_a_dead_launch_does_not_move_backwards(job):
     job.play("train 100, update, wait 600, die, update")
-    job.gone += 500  # a restarted agent knows only the last sign of life, which is older
+    job.gone_seconds += 500  # a restarted agent knows only the last sign of life, which is older
     job.update()
-    job.gone -= 500
+    job.gone_seconds -= 500
     assert job.play("restart 10, update").seconds == pytest.approx(job.total_seconds)
 
 
 def test_missing_rank_does_not_start_another_launch(job):
     """The rank may be missing because it is unwatched."""
     job.play("train 50, update")
-    state = job.state()
-    job.account.update(replace(state, ranks=state.ranks[1:], missing=(0,)), (), typical_seconds=STEP, stalled=False)
+    snapshot = job.snapshot_now()
+    without_rank_0 = replace(snapshot, ranks=snapshot.ranks[1:], missing=(0,))
+    job.account.update(without_rank_0, (), typical_seconds=STEP, stalled=False)
     assert job.account.start.run_uid == "0-0"
 
 
 def test_ranks_that_do_not_wait_for_each_other_count_as_the_first_rank(job):
     """The last of four takes three times as long, and nobody waits for it."""
     job.change_activity("train")
-    job.steps, job.in_steps = 1, 0.020
+    job.steps, job.step_seconds_total = 1, 0.020
     job.new_steps = [aligned(1, [step_record(1, {"forward": f}, {}) for f in (0.020, 0.020, 0.020, 0.060)])]
-    state = job.state()
-    ranks = tuple(replace(r, sequences={}, steps=1) for r in state.ranks)
-    job.account.update(replace(state, ranks=ranks), job.new_steps, typical_seconds=STEP, stalled=False)
+    snapshot = job.snapshot_now()
+    ranks = tuple(replace(r, sequences={}, steps=1) for r in snapshot.ranks)
+    job.account.update(replace(snapshot, ranks=ranks), job.new_steps, typical_seconds=STEP, stalled=False)
     assert job.account.causes == pytest.approx({"forward": 0.020})
 
 
@@ -137,7 +139,7 @@ def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
     job.change_activity("train")
     quick = aligned(16, [step_record(16)] * 4)
     mean = aligned(16, [step_record(16, {"forward": 0.110}, {"all_to_all": 0.010})] * 4)
-    job.steps, job.in_steps = 16, 16 * 0.120
+    job.steps, job.step_seconds_total = 16, 16 * 0.120
     job.new_steps = [replace(quick, stands_for=16, mean=mean)]
     job.update()
     assert job.account.causes.get("imbalance", 0.0) == 0.0
@@ -146,8 +148,8 @@ def test_pause_of_all_ranks_in_unsampled_steps_is_not_imbalance(job):
 
 def test_time_is_counted_once_after_the_first_rank_was_unwatched(job):
     job.play("train 50, update, train 50")
-    state = job.state()
-    hidden = replace(state, ranks=state.ranks[1:], unwatched=state.ranks[:1])
+    snapshot = job.snapshot_now()
+    hidden = replace(snapshot, ranks=snapshot.ranks[1:], unwatched=snapshot.ranks[:1])
     job.account.update(hidden, (), typical_seconds=STEP, stalled=False)
     assert job.account.seconds == pytest.approx(50 * STEP)
     job.update()
@@ -157,9 +159,9 @@ def test_time_is_counted_once_after_the_first_rank_was_unwatched(job):
 def test_update_during_a_change_of_activity_counts_nothing_twice(job):
     """The totals in the box are newer than the activity that was read."""
     job.play("eval 5, update")
-    state = job.state()
+    snapshot = job.snapshot_now()
     between = {"eval": 5.05}
-    torn = replace(state, ranks=tuple(replace(r, between_seconds=between, open_seconds=0.0) for r in state.ranks))
+    torn = replace(snapshot, ranks=tuple(replace(r, between_seconds=between, open_seconds=0.0) for r in snapshot.ranks))
     job.account.update(torn, (), typical_seconds=STEP, stalled=False)
     assert rounded_categories(job.account)["eval"] == 5.05
 
@@ -185,7 +187,7 @@ def test_categories_sum_to_wall_clock_after_random_events_and_never_decrease(see
         elif event == "die":
             job.update(with_records=random.random() < 0.5)
             job.play(f"wait {random.uniform(0, 2)}, die, update, wait {random.uniform(0, 10)}")
-            job.restart(after=job.gone + random.uniform(0, 60))
+            job.restart(after=job.gone_seconds + random.uniform(0, 60))
             job.wait(random.uniform(0, 10))
         else:
             job.wait(random.uniform(0, 1))

@@ -15,10 +15,12 @@ FLOAT32 = {"float32": 1.0}
 
 
 def on_cpu(rank, host="node-a", **changes):
+    """Return a rank that computes in float32 on the processors of a host."""
     return rank_state(rank, host=host, device_name="Xeon, 2 processors", flops_dtypes=FLOAT32, **changes)
 
 
 def on_gpu(rank, name="NVIDIA H200", **changes):
+    """Return a rank that computes in bfloat16 on a GPU of its own."""
     return rank_state(rank, device=f"GPU-{rank}", device_name=name, flops_dtypes={"bfloat16": 1.0}, **changes)
 
 

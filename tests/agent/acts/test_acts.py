@@ -121,7 +121,7 @@ async def test_agent_without_the_option_refuses_and_has_no_metric(start_job, act
     assert entries(tmp_path) == []
 
 
-NO_LEDGERS = {
+NO_LEDGERS = {  # what makes the ledger impossible in the folder of the test, options of the agent, and the reason
     "no data directory": (lambda tmp_path: None, {"data_dir": None}, "no data directory"),
     "a file in its place": (lambda tmp_path: (tmp_path / "data").write_text(""), {}, "File exists"),
 }
@@ -209,8 +209,8 @@ async def test_job_of_another_healer_is_only_observed(start_job, acting):
         pytest.param(Asker(4242, "", frozenset(("read",))), False, id="a user of a hub with other roles"),
     ],
 )
-def test_who_may_ask(asker, may):
-    """With roles, the role alone; without, root, the user of the agent and the users of hubs, over loopback."""
+def test_acts_are_for_the_role_actions_or_without_roles_for_root_the_agents_user_and_hub_users(asker, may):
+    """With roles, the role alone counts. Without roles, a user counts, and only over loopback."""
     if may:
         check_asker(asker, {4242})
         return
@@ -248,14 +248,17 @@ async def test_report_has_why_acts_are_refused(acting):
         pytest.param(b"{}", {"Origin": "null"}, 403, id="page without origin"),
     ],
 )
-async def test_malformed_request_is_one_line(acting, body, headers, status):
+async def test_malformed_request_is_refused_with_one_line(acting, body, headers, status):
     async with acting() as client:
         headers = {"Content-Type": "application/json", **headers}
         async with client.post("/api/v1/acts", data=body, headers=headers) as answer:
             assert answer.status == status
             assert (await answer.text()).strip().count("\n") == 0
-        async with client.get("/api/v1/acts") as answer:
-            assert answer.status == 405
+
+
+async def test_acts_cannot_be_asked_for_by_get(acting):
+    async with acting() as client, client.get("/api/v1/acts") as answer:
+        assert answer.status == 405
 
 
 async def test_body_that_does_not_arrive_is_refused(acting):

@@ -19,7 +19,7 @@ from tests.agent.acts.jobs import (
     is_gone,
     request_for,
     still_lives,
-)  # fmt: skip
+)
 from zmon.act_stops import ALL, stop
 from zmon.schema.act import ACTED, END_JOB, STOP_RESTARTS
 
@@ -57,6 +57,7 @@ async def test_stubborn_launcher_is_killed_after_the_grace(start_job, acting, tm
 
 
 async def cut_off_by_a_person(tmp_path):
+    """Stop all acts as a person does, and check that the act under way ends with the reason."""
     stop(tmp_path / "data", ALL, "no", "ann")
     assert await finishes(tmp_path)
     assert entries(tmp_path)[-1].line.startswith("no further signal is sent: acts are stopped by ann: no")

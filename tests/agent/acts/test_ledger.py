@@ -8,16 +8,19 @@ from zmon.agent.acts import ledger as ledger_module
 from zmon.agent.acts.ledger import ANNOUNCED, DONE, FILE, FINISHED, INTERRUPTED, SIGNAL, WITHDRAWN, ActEntry, ActLedger
 from zmon.schema.act import END_JOB, KILL_CULPRIT, REFUSED
 
+ROTATE_BYTES = 2000  # about ten entries
+
 
 def entry(event, key="rank aa", act=KILL_CULPRIT):
+    """Return an entry of the ledger about rank 3."""
     return ActEntry(
         time=1000.0, event=event, act=act, rank=3, run_uid="aa", intent="i", reason="r", line=event, key=key, job="job"
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture
 def clocks():
-    """A wall clock and a monotonic clock that a test sets."""
+    """Return a wall clock and a monotonic clock that a test sets."""
     return SimpleNamespace(wall=1000.0, monotonic=50.0)
 
 
@@ -36,8 +39,8 @@ def opened(tmp_path, clocks):
     ledgers.pop().close()
 
 
-# The events in the ledger when an agent ends, and what the next agent knows: whether there was an act, whether it was
-# done, and whether the next agent marks it as interrupted.
+# The events in the ledger when an agent ends, the act, and what the next agent knows: whether there was an act, whether
+# it was done, and whether the next agent marks it as interrupted.
 LEDGERS = {
     "refused": ((REFUSED,), KILL_CULPRIT, False, False, False),
     "withdrawn": ((ANNOUNCED, WITHDRAWN), KILL_CULPRIT, False, False, False),
@@ -92,24 +95,24 @@ def test_recent_acts_count_also_if_the_wall_clock_is_set(opened, clocks):
 
 
 def test_new_file_has_the_acts_and_the_old_file_stays_beside_it(opened, tmp_path, monkeypatch):
-    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", 2000)
+    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", ROTATE_BYTES)
     ledger = opened()
     ledger.write(entry(ANNOUNCED))
     ledger.write(entry(DONE))
     for _ in range(40):
         ledger.write(entry(REFUSED, key=""))
-    assert (tmp_path / FILE).stat().st_size < 4000
-    assert (tmp_path / f"{FILE}.1").stat().st_size > 2000
-    assert opened().act_on("rank aa").outcome is not None
+    assert (tmp_path / FILE).stat().st_size < 2 * ROTATE_BYTES
+    assert (tmp_path / f"{FILE}.1").stat().st_size > ROTATE_BYTES
+    assert opened().act_on("rank aa").outcome.event == DONE
 
 
 def test_new_file_has_only_the_last_acts(opened, monkeypatch):
-    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", 2000)
+    monkeypatch.setattr(ledger_module, "ROTATE_BYTES", ROTATE_BYTES)
     monkeypatch.setattr(ledger_module, "_MAX_ACTS", 3)
     ledger = opened()
     for number in range(20):
         ledger.write(entry(ANNOUNCED, key=f"rank {number}"))
         ledger.write(entry(DONE, key=f"rank {number}"))
     after = opened()
-    assert after.act_on("rank 19").outcome is not None
+    assert after.act_on("rank 19").outcome.event == DONE
     assert after.act_on("rank 0") is None

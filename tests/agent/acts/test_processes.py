@@ -13,13 +13,16 @@ from zmon.agent.acts.target import RankTarget
 from zmon.process import process_stat
 
 UID = os.geteuid()
+START_TICKS = 5000  # when the process of `fake_proc` started, in clock ticks since boot
 
 
 def started(process):
+    """Return the start of a process in clock ticks since boot."""
     return process_stat(process.pid).start_ticks
 
 
 def rank_of(process, **changes):
+    """Return rank 0 of a job as its box describes it: the process holds the lock of the box."""
     values = {
         "run_uid": "aa", "job_id": "job", "rank": 0, "owner": UID, "holder": process.pid,
         "start_ticks": started(process), "pid": process.pid, "launcher": (0, 0), "max_restarts": 3, "world_size": 1,
@@ -28,7 +31,7 @@ def rank_of(process, **changes):
 
 
 def fake_proc(folder, process, states=("S",), tracer=0, uids=(UID,) * 4, environ=b"RANK=0\0"):
-    """Write a /proc with this process; `states` are those of its threads."""
+    """Write a /proc with this process, which started at START_TICKS; `states` are those of its threads. Return it."""
     real = folder / str(process.pid)
     for number, state in enumerate(states):
         task = real / "task" / str(process.pid + number)
@@ -36,7 +39,7 @@ def fake_proc(folder, process, states=("S",), tracer=0, uids=(UID,) * 4, environ
         words = "\t".join(map(str, uids))
         (task / "status").write_text(f"Name:\tx\nState:\t{state} (x)\nTracerPid:\t{tracer}\nUid:\t{words}\nGid:\t0\n")
         (task / "wchan").write_text("nfs_wait_bit_killable")
-    fields = f"{states[0]} 1 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 5000 9 90" + " 0" * 28
+    fields = f"{states[0]} 1 7 7 0 -1 4 1 0 2 0 300 40 0 0 20 0 9 0 {START_TICKS} 9 90" + " 0" * 28
     (real / "stat").write_text(f"{process.pid} (python) {fields}\n")
     (real / "environ").write_bytes(environ)
     return folder
@@ -47,22 +50,28 @@ def held_as_rank(process, proc, sleep=lambda seconds: None):
     return HeldProcess(process.pid, "rank 0", proc, sleep)
 
 
-# What /proc says about a process of this user that started at tick 5000, and why nothing is done to it.
+# What /proc says about a process of this user, when the rank started (None: unknown), and why nothing is done to it.
 REFUSALS = {
-    "waits for a disk": ({"states": ("D",)}, 5000, r"state D\) in nfs_wait_bit_killable, where a kill does nothing"),
-    "waits for a disk once it is stopped": ({"states": ("S", "S", "D")}, 5000, "uninterruptible sleep"),
-    "a debugger": ({"states": ("t",)}, 5000, "a debugger holds"),
-    "a debugger once it is stopped": ({"states": ("S", "t")}, 5000, "a debugger holds"),
-    "a tracer": ({"tracer": 77}, 5000, "a debugger holds"),
-    "set-user-ID": ({"uids": (UID, 0 if UID else 5, UID, UID)}, 5000, "runs as uid"),
-    "another user": ({"uids": (UID + 1,) * 4}, 5000, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
-    "started later": ({}, 5001, "it started at another time"),
+    "waits for a disk": (
+        {"states": ("D",)},
+        START_TICKS,
+        r"state D\) in nfs_wait_bit_killable, where a kill does nothing",
+    ),
+    "waits for a disk once it is stopped": ({"states": ("S", "S", "D")}, START_TICKS, "uninterruptible sleep"),
+    "a debugger": ({"states": ("t",)}, START_TICKS, "a debugger holds"),
+    "a debugger once it is stopped": ({"states": ("S", "t")}, START_TICKS, "a debugger holds"),
+    "a tracer": ({"tracer": 77}, START_TICKS, "a debugger holds"),
+    "set-user-ID": ({"uids": (UID, 0 if UID else 5, UID, UID)}, START_TICKS, "runs as uid"),
+    "another user": ({"uids": (UID + 1,) * 4}, START_TICKS, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
+    "started later": ({}, START_TICKS + 1, "it started at another time"),
     "unknown start": ({}, None, "it started at another time"),
 }
 
 
 @pytest.mark.parametrize(("options", "start_ticks", "reason"), REFUSALS.values(), ids=REFUSALS)
-def test_process_is_refused(sleeper, tmp_path, options, start_ticks, reason):
+def test_process_that_a_signal_may_not_end_or_that_is_another_one_is_refused(
+    sleeper, tmp_path, options, start_ticks, reason
+):
     with held_as_rank(sleeper, fake_proc(tmp_path, sleeper, **options)) as held, pytest.raises(Refused, match=reason):
         held.check(UID, start_ticks)
 
@@ -70,14 +79,14 @@ def test_process_is_refused(sleeper, tmp_path, options, start_ticks, reason):
 @pytest.mark.parametrize("state", "RSTI")
 def test_process_in_another_state_is_accepted(sleeper, tmp_path, state):
     with held_as_rank(sleeper, fake_proc(tmp_path, sleeper, states=(state,))) as held:
-        assert held.check(UID, 5000).stat.state == state
+        assert held.check(UID, START_TICKS).stat.state == state
 
 
 def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
     proc = fake_proc(tmp_path, sleeper, states=("D",))
     status = proc / str(sleeper.pid) / "task" / str(sleeper.pid) / "status"
     with held_as_rank(sleeper, proc, lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))) as held:
-        held.check(UID, 5000)
+        held.check(UID, START_TICKS)
 
 
 def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatch):
@@ -85,13 +94,13 @@ def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatc
     reason = r"rank 0 is frozen by its control group \(docker pause\)"
     proc = fake_proc(tmp_path, sleeper, states=("D",))
     with held_as_rank(sleeper, proc) as held, pytest.raises(Refused, match=reason):
-        held.check(UID, 5000)
+        held.check(UID, START_TICKS)
 
 
 def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
     with held_as_rank(sleeper, tmp_path / "empty") as held:
         with pytest.raises(Refused, match="is hidden from the agent"):
-            held.check(UID, 5000)
+            held.check(UID, START_TICKS)
         with pytest.raises(Refused, match="it is not known whether the job has another healer"):
             held.check_healer()
     proc = fake_proc(tmp_path, sleeper, environ=b"")
@@ -138,15 +147,18 @@ def test_zombie_has_ended(sleeper):
         hold_rank(rank, lambda: rank)
 
 
-# What the lock of the box says before and after the process was opened.
+RELEASED = "does not hold the lock of its box any more"
+
+
+# The pid that holds the lock of the box, before and after the process was opened; "pid" is that of the process.
 @pytest.mark.parametrize(
     ("before", "after", "reason"),
     [
-        (None, None, "has ended"),
-        (0, 0, r"in another PID namespace: run the agent in that of the host \(hostPID\)"),
-        ("pid", None, "does not hold the lock of its box any more"),
-        ("pid", 0, "does not hold the lock of its box any more"),
-        ("pid", 12345678, "does not hold the lock of its box any more"),
+        pytest.param(None, None, "has ended", id="nobody"),
+        pytest.param(0, 0, r"in another PID namespace: run the agent in that of the host \(hostPID\)", id="hidden"),
+        pytest.param("pid", None, RELEASED, id="nobody any more"),
+        pytest.param("pid", 0, RELEASED, id="hidden by now"),
+        pytest.param("pid", 12345678, RELEASED, id="another process by now"),
     ],
 )
 def test_lock_decides_which_process_a_rank_is(sleeper, before, after, reason):

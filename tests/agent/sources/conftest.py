@@ -16,14 +16,14 @@ from zmon.box.roots import Places
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """Make a folder with a short path. The path of pytest's folder, under xdist, is too long for a socket."""
+    """Yield a folder with a short path. The path of pytest's folder, under xdist, is too long for a socket."""
     with tempfile.TemporaryDirectory(prefix="zmon-") as folder:
         yield Path(folder)
 
 
 @pytest.fixture
 def places(tmp_path):
-    """The places of the directories of all users."""
+    """Return the places of the directories of all users, which are empty."""
     (tmp_path / "run").mkdir()
     (tmp_path / "shm").mkdir()
     return Places(tmp_path / "run", tmp_path / "shm")
@@ -31,18 +31,17 @@ def places(tmp_path):
 
 @pytest.fixture
 def clock():
+    """Return a clock that moves only when the test moves it."""
     return Clock()
 
 
 @pytest.fixture
 def make_live_box(tmp_path, clock, stand_in):
-    """Make a box that another process locks, as a living rank does."""
+    """Return a function that makes a box which another process locks, as a living rank does."""
 
     def make(rank=0, **identity):
         process = stand_in()
-        box = Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity}, process)
-        box.process = process
-        return box
+        return Box(tmp_path, clock, {"rank": rank, "world_size": 8, "pid": process.pid, **identity}, process)
 
     return make
 
@@ -65,12 +64,13 @@ def _close_boxes():
 
 @pytest.fixture
 def boxes(tmp_path, clock):
+    """Return the boxes in the folder of the test, as the agent of node-a reads them."""
     return Boxes(tmp_path, "node-a", clock=clock)
 
 
 @pytest.fixture
 def scan_states(boxes):
-    """Scan the boxes and return the state by rank."""
+    """Return a function that scans the boxes and returns the state of each rank."""
 
     def scan_and_read():
         boxes.scan()
@@ -81,7 +81,7 @@ def scan_states(boxes):
 
 @pytest.fixture
 def scan_during(boxes, clock):
-    """Let this many seconds pass, scan every half second as a busy agent does, and return the last suspects."""
+    """Return a function that lets seconds pass, scans every half second as a busy agent does, and returns suspects."""
 
     def scan(seconds):
         while seconds > 0:
@@ -95,24 +95,25 @@ def scan_during(boxes, clock):
 
 @pytest.fixture
 def fake_nvml(tmp_path, monkeypatch):
-    """A driver with a card; each card is near the network card of its own address."""
+    """Return a driver with a card; each card is near the network card of its own address."""
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: (f"mlx5_0 of {pci}",))
     return Stub(tmp_path, monkeypatch)
 
 
 @pytest.fixture
 def old_nvml(tmp_path, monkeypatch):
-    """A driver whose library lacks the functions of newer ones."""
+    """Return a driver whose library lacks the functions of newer ones."""
     monkeypatch.setattr("zmon.agent.sources.pci.nearest_nics", lambda sys, pci: ())
     return Stub(tmp_path, monkeypatch, "-DOLD")
 
 
 @pytest.fixture
 def fake_sys(tmp_path):
+    """Return a fake /sys, which is empty."""
     return FakeSys(tmp_path)
 
 
 @pytest.fixture
 def host(tmp_path):
-    """A fake host with ranks and TCP connections."""
+    """Return a fake host for ranks and TCP connections, which has none yet."""
     return FakeHost(tmp_path)

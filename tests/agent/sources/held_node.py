@@ -16,7 +16,7 @@ class FakeNode:
         self.now = 1000.0  # monotonic seconds
         self.ratios = [0.0] * 4  # utilization of each GPU
         self.pids = {}  # of the processes on a GPU, by the number of the GPU
-        self.ranks = []  # states and pids
+        self.ranks = []  # pairs of the state of a rank and its pid
         self.instances = []  # samples of instances of GPUs
         self.pods = None  # as the API has them; None: unknown
         self.source = HeldSource(

@@ -4,6 +4,8 @@ from tests.processes import add_process
 from zmon.agent.sources.sock_diag import Connection, Dump
 from zmon.agent.sources.tcp import TcpSource
 
+HOST_NAMESPACE = 4026531840  # the number of the network namespace of the host
+
 
 class FakeKernel:
     """The connections of a fake host, and the number of dumps."""
@@ -30,7 +32,7 @@ class FakeHost:
 
     def __init__(self, proc):
         self.proc, self.kernel, self.ranks = proc, FakeKernel(), {}
-        self._link("self/ns/net", "net:[4026531840]")
+        self._link("self/ns/net", f"net:[{HOST_NAMESPACE}]")
         self.interfaces = {"10.0.0.1": "eth1", "192.168.0.1": "eth0"}
         self.stands_still = False
         self.questions = []  # the addresses that were asked for an answer, each with the own address to ask from
@@ -52,7 +54,7 @@ class FakeHost:
         (self.proc / path).parent.mkdir(parents=True, exist_ok=True)
         (self.proc / path).symlink_to(target)
 
-    def start(self, pid, rank, *inodes, namespace=4026531840):
+    def start(self, pid, rank, *inodes, namespace=HOST_NAMESPACE):
         """Add a process with stdin, a pipe, an event descriptor and sockets. It is a rank if `rank` is not None."""
         self._link(f"{pid}/ns/net", f"net:[{namespace}]")
         targets = ["/dev/null", "pipe:[77]", "anon_inode:[eventfd]", *(f"socket:[{inode}]" for inode in inodes)]

@@ -57,8 +57,8 @@ def test_link_to_the_boxes_of_another_pod_of_the_same_user_is_not_followed(tmp_p
 
 
 @pytest.fixture
-def beside():
-    """Return a function that binds a socket beside a box."""
+def bind_beside():
+    """Return a function that binds a socket beside a box, by default one of root."""
 
     def bind(box, owner=0):
         path = box.with_suffix(".sock")
@@ -70,17 +70,17 @@ def beside():
     return bind
 
 
-def test_socket_of_another_user_beside_the_box_is_kept(box_of, beside, tmp_path):
+def test_socket_of_another_user_beside_the_box_is_kept(box_of, bind_beside, tmp_path):
     box = box_of(ANN)
-    path = beside(box)
+    path = bind_beside(box)
     remove_rank(box, box.stat().st_ino, ANN, named_socket=str(path), short_paths=tmp_path)
     assert path.exists()
     assert not box.exists()
 
 
-def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, beside, tmp_path):
+def test_box_of_a_rank_that_has_just_started_is_kept_with_its_socket(box_of, bind_beside, tmp_path):
     box = box_of(ANN)
-    inode, path = box.stat().st_ino, beside(box, ANN)
+    inode, path = box.stat().st_ino, bind_beside(box, ANN)
     new = box.with_name("new")
     new.touch()
     new.rename(box)

@@ -22,6 +22,7 @@ pytestmark = needs_root
 
 
 def make_folder_of(uid, folder):
+    """Make a private folder of a user."""
     folder.mkdir(0o700)
     give(folder, uid)
 
@@ -41,7 +42,7 @@ def make_box(stand_in, clock):
 
 @pytest.fixture
 def boxes(places, clock):
-    """An agent that reads the boxes of all users."""
+    """Return the boxes of all users, as an agent reads them."""
     return Boxes(None, "node-a", clock=clock, places=places)
 
 
@@ -78,7 +79,7 @@ def test_missing_places_have_no_directories(tmp_path):
 
 @pytest.fixture
 def pods(places, tmp_path):
-    """The places of a node of Kubernetes with two pods; the second has no volume of boxes."""
+    """Return the places of a node of Kubernetes with two pods; the second has no volume of boxes."""
     places = dataclasses.replace(places, pods=tmp_path / "pods")
     places.in_pod("uid-1").mkdir(parents=True)
     (places.pods / "uid-2/volumes/kubernetes.io~empty-dir/data").mkdir(parents=True)
@@ -137,7 +138,7 @@ POD, OTHER_POD = (f"3f2a9c1e-0000-4000-8000-00000000000{number}" for number in (
 
 @pytest.fixture
 def shared(places):
-    """The places of a node of Kubernetes whose `/run/zmon` has a folder for each of two pods, made by the kubelet."""
+    """Return the places of a node of Kubernetes; the kubelet made a folder for each of two pods in `/run/zmon`."""
     places.run.chmod(0o1777)
     (places.run / "mounts").write_text(tmpfs(places.run))
     for pod in (POD, OTHER_POD):
@@ -147,6 +148,7 @@ def shared(places):
 
 
 def tmpfs(folder):
+    """Return a line of /proc/self/mountinfo that says that the device of this folder is a tmpfs."""
     device = folder.stat().st_dev
     return f"21 1 {os.major(device)}:{os.minor(device)} / /x rw - tmpfs none rw\n"
 

@@ -21,7 +21,7 @@ def test_state_of_a_living_rank_is_reported(boxes, make_live_box, clock, scan_st
     box.timeline.enter_op(OP_NUMBER["all_reduce"], box.timeline.group("0", 2), 4096, 4096)
     clock.sleep(0.5)
     state = scan_states()[3]
-    assert (state.job_id, state.host, state.pid, state.alive) == (JOB, "node-a", box.process.pid, True)
+    assert (state.job_id, state.host, state.pid, state.alive) == (JOB, "node-a", box.holder.pid, True)
     assert state.process_state in "RS"
     assert (state.activity, state.step, state.steps) == ("train", 11, 10)
     assert (state.in_flight.op, state.in_flight.group, state.in_flight.num_bytes) == ("all_reduce", "0", 8192)
@@ -45,7 +45,7 @@ def test_rank_is_leaving_after_an_exception_until_its_process_ends(boxes, make_l
     assert scan_states()[0].leaving_seconds is None
     box.writer.last_words(time.time_ns(), "exception", "builtins.ValueError", "bad batch 17")
     assert 0 <= scan_states()[0].leaving_seconds < 30
-    box.process.end(signal.SIGKILL)
+    box.holder.end(signal.SIGKILL)
     boxes.scan()
     assert scan_states()[0].leaving_seconds is None
 
@@ -54,14 +54,14 @@ def test_lease_of_an_evaluation_is_learned_from_earlier_evaluations(make_live_bo
     box = make_live_box()
     box.steps(3)
     for _ in range(3):
-        assert scan_states()[0].lease_seconds == 1800.0  # even before the lease of `train` is learned
+        assert scan_states()[0].lease_seconds == Leases.eval_seconds  # even before the lease of `train` is learned
         box.timeline.turn_to(EVAL)
-        assert scan_states()[0].lease_seconds == 1800.0
+        assert scan_states()[0].lease_seconds == Leases.eval_seconds
         clock.sleep(40)
         box.timeline.turn_to(TRAIN)
     scan_states()
     box.timeline.turn_to(EVAL)
-    assert scan_states()[0].lease_seconds == pytest.approx(200.0)
+    assert scan_states()[0].lease_seconds == pytest.approx(200.0)  # five times as long
     scan_during(201)
     assert scan_states()[0].overdue_seconds == pytest.approx(1.0)
 
@@ -71,7 +71,7 @@ def test_killed_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, ma
     box = make_live_box()
     box.steps(3)
     assert boxes.scan() == frozenset()
-    box.process.end(signal.SIGKILL)
+    box.holder.end(signal.SIGKILL)
     assert boxes.scan() == {Suspicion(JOB, 0, "exited")}
     clock.sleep(2)
     state = scan_states()[0]
@@ -85,12 +85,12 @@ def test_killed_rank_is_a_suspect_for_a_minute_and_reported_for_longer(boxes, ma
 def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, make_live_box, clock, scan_states):
     box = make_live_box()
     boxes.scan()
-    box.process.process.send_signal(signal.SIGSTOP)
+    box.holder.process.send_signal(signal.SIGSTOP)
     assert eventually(lambda: boxes.scan() == {Suspicion(JOB, 0, "stopped")})
     clock.sleep(1)
     state = scan_states()[0]
     assert (state.process_state, state.stopped_seconds) == ("T", pytest.approx(1.0))
-    box.process.process.send_signal(signal.SIGCONT)
+    box.holder.process.send_signal(signal.SIGCONT)
     assert eventually(lambda: boxes.scan() == frozenset())
     assert scan_states()[0].stopped_seconds is None
 
@@ -98,7 +98,7 @@ def test_stopped_rank_is_a_suspect_at_the_next_scan(boxes, make_live_box, clock,
 def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, scan_states, scan_during):
     make_live_box().steps(10)
     boxes.scan()
-    assert scan_during(1.4) == frozenset()
+    assert scan_during(1.4) == frozenset()  # the lease is 1.5 s
     assert scan_during(0.2) == {Suspicion(JOB, 0, "overdue")}
     assert scan_states()[0].overdue_seconds == pytest.approx(0.1)
     assert scan_states()[0].unobserved_seconds == 0
@@ -145,13 +145,14 @@ def test_rank_in_evaluation_or_init_or_after_its_end_is_no_suspect(boxes, make_l
     states = scan_states()
     assert [states[rank].activity for rank in range(3)] == ["eval", "done", "init"]
     assert states[1].lease_seconds is None
-    ends.process.end()
+    ends.holder.end()
     assert boxes.scan() == frozenset()
 
 
 def test_ranks_in_another_pid_namespace_are_reported(boxes, make_live_box, monkeypatch):
     """The boxes and locks of such ranks can be read, but not their processes."""
-    make_live_box(0), make_live_box(1)
+    for rank in range(2):
+        make_live_box(rank)
     assert boxes.read().dropped == ()
     monkeypatch.setattr(BoxReader, "holder", lambda self: 0)
     (line,) = boxes.read().dropped
@@ -171,7 +172,7 @@ def test_restarted_rank_replaces_the_box_of_its_previous_start(boxes, make_live_
     earlier = make_live_box()
     earlier.steps(5)
     assert scan_states()[0].steps == 5
-    earlier.process.end()
+    earlier.holder.end()
     clock.sleep(1)
     make_live_box()
     state = scan_states()[0]
@@ -187,7 +188,7 @@ def test_rank_that_died_before_the_agent_started_is_reported_for_a_minute(
     """The last update of its box is the time of its death."""
     box = make_live_box()
     box.steps(5)
-    box.process.end()
+    box.holder.end()
     clock.sleep(seconds)
     assert boxes.scan() == ({Suspicion(JOB, 0, "exited")} if reported else frozenset())
     gone = {rank: (state.alive, state.gone_seconds) for rank, state in scan_states().items()}
@@ -198,7 +199,7 @@ def test_box_from_before_a_reboot_is_not_reported(tmp_path, make_live_box):
     """A box on a disk outlives its clock, and must not look like a recent death later."""
     box = make_live_box()
     box.steps(5)
-    box.process.end()
+    box.holder.end()
     boxes = Boxes(tmp_path, "node-a", clock=Clock(5_000_000_000))
     boxes.scan()
     assert list(boxes.ranks()) == []

@@ -21,9 +21,11 @@ class FakeHost:
         self.source = CgroupSource(lambda: self.ranks, self.proc, self.cgroup)
 
     def rank(self, number, text):
+        """Add a rank whose /proc/PID/cgroup has this text."""
         self.ranks[add_process(self.proc, 1000 + number, cgroup=text)] = ("job", number)
 
     def group(self, path, **files):
+        """Write files of a group. In their names, `__` stands for the first dot: `memory__max` is memory.max."""
         folder = self.cgroup / path.lstrip("/")
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in files.items():
@@ -34,6 +36,7 @@ class FakeHost:
                 file.write_text(f"{content}\n")
 
     def v2(self, path, current=GIB, limit="max", cpu="max 100000", throttled=0, kills=0):
+        """Add a group of v2: bytes of memory, quota and period of the CPU in microseconds, throttled microseconds."""
         self.group(
             path,
             memory__current=current,
@@ -44,6 +47,7 @@ class FakeHost:
         )
 
     def v1_memory(self, path, used=GIB, limit=V1_NO_LIMIT, kills=0):
+        """Add a group of the memory controller of v1; used memory and limit are in bytes."""
         self.group(
             f"memory{path}",
             memory__usage_in_bytes=used,
@@ -52,6 +56,7 @@ class FakeHost:
         )
 
     def v1_cpu(self, path, quota=-1, throttled=0):
+        """Add a group of the cpu controller of v1: its quota in microseconds and its throttled nanoseconds."""
         self.group(
             f"cpu{path}",
             cpu__cfs_quota_us=quota,
@@ -62,12 +67,13 @@ class FakeHost:
 
 @pytest.fixture
 def host(tmp_path):
+    """Return a fake host without groups."""
     return FakeHost(tmp_path)
 
 
 @pytest.fixture
 def v2_host(host):
-    """Make a host with v2 alone; its root group has no limits."""
+    """Return a host with v2 alone; its root group has no limits."""
     host.group("/", cgroup__controllers="cpu memory", cpu__stat="usage_usec 99")
     return host
 

@@ -10,10 +10,11 @@ from zmon.agent.sources.clock import STA_NANO, STA_UNSYNC, TIME_ERROR, ClockSour
 from zmon.errors import SourceUnavailable
 from zmon.schema.host import ClockSample
 
-TIME_OK, TIME_INS, STA_PLL = 0, 1, 0x0001
+TIME_OK, TIME_INS, STA_PLL = 0, 1, 0x0001  # two states of the clock and one bit of its status: linux/timex.h
 
 
 def read_clock(state, status, offset):
+    """Return the sample of the source if the kernel answers with this state, status and offset."""
     return ClockSource(lambda: KernelClock(state, status, offset)).read().value
 
 

@@ -78,6 +78,7 @@ def test_real_freezer_holds_a_process_by_the_group_above(parent, file, freeze, t
 
 
 def is_frozen_now(pid):
+    """Return True if a process of this machine is frozen."""
     return is_frozen(Path(f"/proc/{pid}"), process_stat(pid).state)
 
 

@@ -5,7 +5,7 @@ import pytest
 from tests.agent.sources.nvml import NOT_SUPPORTED, UNKNOWN
 from zmon.agent.sources.gpu import GpuSource
 
-TENSOR, MEMORY = "gpm.5", "gpm.10"
+TENSOR, MEMORY = "gpm.5", "gpm.10"  # answers of the stub: NVML_GPM_METRIC_ANY_TENSOR_UTIL and …_DRAM_BW_UTIL
 
 
 def read(source):
@@ -42,7 +42,7 @@ def test_library_without_gpm_hides_nothing_else():
     assert source.read().dropped == ()
 
 
-def test_sample_that_fails_once_costs_two_reads(fake_nvml):
+def test_activity_is_unknown_for_two_reads_after_a_sample_failed_once(fake_nvml):
     fake_nvml.set_answers(("0", TENSOR, 40))
     source = GpuSource()
     read(source)

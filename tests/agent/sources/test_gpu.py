@@ -12,6 +12,14 @@ from zmon.schema.host import GpuSample
 
 NOT_THROTTLED = dict.fromkeys(THROTTLES, False)
 CRC, DATA, REPLAY, RECOVERY = (f"field.{field}" for field in NVLINK_ERRORS)
+MEMORY_TEMPERATURE = f"field.{pynvml.NVML_FI_DEV_MEMORY_TEMP}"
+PCIE_SENT = f"field.{pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES}"
+PCIE_RECEIVED = f"field.{pynvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES}"
+TYPE_OF_PCIE_SENT = f"type.{pynvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES}"
+LINK_SENT = f"field.{pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX}"  # KiB
+LINK_RECEIVED = f"field.{pynvml.NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX}"
+NEWER_LINK_SENT = f"field.{pynvml.NVML_FI_DEV_NVLINK_COUNT_XMIT_BYTES}"
+NEWER_LINK_RECEIVED = f"field.{pynvml.NVML_FI_DEV_NVLINK_COUNT_RCV_BYTES}"
 REASONS = "nvmlDeviceGetCurrentClocksEventReasons"
 RETIRED, REMAPPED = (f"field.{field}" for field in REPAIRS)  # pages and rows of memory that wait for a repair
 SHOWN = {  # answers of the driver about a card → fields of its sample
@@ -21,7 +29,7 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
          "nics": ("mlx5_0 of 0000:3b:00.0",)},
     ),
     "load in base units": (
-        {"field.82": 85},
+        {MEMORY_TEMPERATURE: 85},
         {"memory_used_bytes": 600, "memory_total_bytes": 1000, "utilization_ratio": 0.5, "power_watts": 300.0,
          "power_limit_watts": 700.0, "temperature_celsius": 61, "memory_temperature_celsius": 85},
     ),
@@ -32,11 +40,17 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
     ),
     "each process once": ({"pids": "9,7,9"}, {"pids": (7, 9)}),
     "reasons of throttling": (
-        {REASONS: 0x40 | 0x8}, {"throttled": NOT_THROTTLED | {"hw_thermal": True, "hw_slowdown": True}}
+        {REASONS: pynvml.nvmlClocksEventReasonHwThermalSlowdown | pynvml.nvmlClocksEventReasonHwSlowdown},
+        {"throttled": NOT_THROTTLED | {"hw_thermal": True, "hw_slowdown": True}},
     ),
-    "idle clock, no throttling": ({REASONS: 0x1}, {"throttled": NOT_THROTTLED}),
-    "clock set by a user, no throttling": ({REASONS: 0x2}, {"throttled": NOT_THROTTLED}),
-    "clock set for the display, no throttling": ({REASONS: 0x100}, {"throttled": NOT_THROTTLED}),
+    **{
+        f"{clock}, no throttling": ({REASONS: reason}, {"throttled": NOT_THROTTLED})
+        for clock, reason in (
+            ("idle clock", pynvml.nvmlClocksEventReasonGpuIdle),
+            ("clock set by a user", pynvml.nvmlClocksEventReasonUserDefinedClocks),
+            ("clock set for the display", pynvml.nvmlClocksEventReasonDisplayClockSetting),
+        )
+    },
     "ECC errors by kind": (
         {f"field.{field}": n for n, field in enumerate(ECC.values())},
         {"ecc_errors": {kind: n for n, kind in enumerate(ECC)}},
@@ -46,24 +60,24 @@ SHOWN = {  # answers of the driver about a card → fields of its sample
     "row waits and no page": ({RETIRED: 0, REMAPPED: 1}, {"repair_pending": True}),
     "unknown whether anything waits": ({}, {"repair_pending": None}),
     "PCIe bytes": (
-        {"field.197": 2**40, "field.198": 3}, {"pcie_sent_bytes": 2**40, "pcie_received_bytes": 3}
+        {PCIE_SENT: 2**40, PCIE_RECEIVED: 3}, {"pcie_sent_bytes": 2**40, "pcie_received_bytes": 3}
     ),
     "PCIe counter with 32 bits is unknown": (
-        {"field.197": 5, "type.197": pynvml.NVML_VALUE_TYPE_UNSIGNED_INT}, {"pcie_sent_bytes": None}
+        {PCIE_SENT: 5, TYPE_OF_PCIE_SENT: pynvml.NVML_VALUE_TYPE_UNSIGNED_INT}, {"pcie_sent_bytes": None}
     ),
     "NVLink bytes, summed over links": (
-        {f"field.138@{ALL_LINKS}": 3, f"field.139@{ALL_LINKS}": 0, "field.138": 1},
+        {f"{LINK_SENT}@{ALL_LINKS}": 3, f"{LINK_RECEIVED}@{ALL_LINKS}": 0, LINK_SENT: 1},
         {"nvlink_sent_bytes": 3072, "nvlink_received_bytes": 0},
     ),
     "NVLink bytes of newer cards": (
-        {f"field.202@{ALL_LINKS}": 5, f"field.204@{ALL_LINKS}": 6},
+        {f"{NEWER_LINK_SENT}@{ALL_LINKS}": 5, f"{NEWER_LINK_RECEIVED}@{ALL_LINKS}": 6},
         {"nvlink_sent_bytes": 5, "nvlink_received_bytes": 6},
     ),
     "sum of the supported NVLink errors": ({CRC: 1, DATA: 2, REPLAY: 4}, {"nvlink_errors": 7}),
     "sum of all NVLink errors": ({CRC: 1, DATA: 2, REPLAY: 4, RECOVERY: 8}, {"nvlink_errors": 15}),
     "NVLink errors unknown if one kind is": ({CRC: 1, DATA: UNKNOWN}, {"nvlink_errors": None}),
     "zeros of an idle card, not unknown": (
-        {f"nvmlDeviceGet{name}": 0 for name in ("MemoryInfo", "UtilizationRates", "PowerUsage")} | {"field.197": 0},
+        {f"nvmlDeviceGet{name}": 0 for name in ("MemoryInfo", "UtilizationRates", "PowerUsage")} | {PCIE_SENT: 0},
         {"memory_used_bytes": 0, "utilization_ratio": 0.0, "power_watts": 0.0, "pcie_sent_bytes": 0},
     ),
 }  # fmt: skip
@@ -95,7 +109,8 @@ def test_value_unsupported_by_a_card_is_unknown_but_not_dropped(fake_nvml):
 
 
 def test_card_that_cannot_be_opened_is_reported_and_hides_no_other(fake_nvml):
-    fake_nvml.set_answers(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", "!8"))
+    no_power = f"!{pynvml.NVML_ERROR_INSUFFICIENT_POWER}"
+    fake_nvml.set_answers(("driver", "cards", 2), ("0", "nvmlDeviceGetHandleByIndex_v2", no_power))
     reading = GpuSource().read()
     assert [card.gpu for card in reading.value] == ["1"]
     assert reading.dropped == ("GPU 0: cannot be opened: Insufficient External Power",)
@@ -119,7 +134,8 @@ def test_all_field_values_are_read_with_a_single_call(fake_nvml):
 
 
 def test_older_library_provides_the_values_that_exist(old_nvml):
-    old_nvml.set_answers(("0", "nvmlDeviceGetCurrentClocksThrottleReasons", 0x4), ("driver", "xids", "0:79"))
+    power_cap = ("0", "nvmlDeviceGetCurrentClocksThrottleReasons", pynvml.nvmlClocksEventReasonSwPowerCap)
+    old_nvml.set_answers(power_cap, ("driver", "xids", "0:79"))
     reading = GpuSource().read()
     (card,) = reading.value
     assert (card.temperature_celsius, card.throttled["sw_power_cap"], card.power_watts) == (61, True, 300.0)

@@ -10,12 +10,13 @@ from zmon.schema.host import GpuSample
 
 @pytest.fixture
 def fake_nvml(fake_nvml):
-    """A driver with three cards."""
+    """Return a driver with three cards."""
     fake_nvml.set_answers(("driver", "cards", 3))
     return fake_nvml
 
 
 def lost_sample(gpu, uuid="", **fixed_values):
+    """Return the sample of a lost card with these values, which were read before the loss."""
     return GpuSample(gpu=gpu, uuid=uuid, lost=True, **fixed_values)
 
 

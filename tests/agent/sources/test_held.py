@@ -14,12 +14,12 @@ from zmon.schema.host import HeldGpus
 
 POD = "/kubepods/burstable/pod1/c1"
 DOCKER = "c 1:3 rwm\nc 195:255 rw\nc 195:254 rw\nc 511:0 rw\n"  # null, nvidiactl, nvidia-modeset, nvidia-uvm
-MINUTE = 60
+MINUTE = 60  # seconds
 
 
 @pytest.fixture
 def node(tmp_path):
-    """A node whose agent has read the holders before any job begins."""
+    """Return a node whose agent has read the holders before any job begins."""
     node = FakeNode(tmp_path)
     node.files.mkdir()
     node.after()
@@ -28,8 +28,8 @@ def node(tmp_path):
 
 
 @pytest.fixture
-def bare(tmp_path):
-    """A node whose agent has not read the holders yet."""
+def unread_node(tmp_path):
+    """Return a node whose agent has not read the holders yet."""
     return FakeNode(tmp_path)
 
 
@@ -71,11 +71,11 @@ def test_group_that_is_removed_while_the_groups_are_listed_hides_no_other(node, 
     assert list(node.after()) == [POD]
 
 
-def test_holders_are_unknown_on_v2_without_files(bare):
-    bare.cgroup.mkdir()
-    (bare.cgroup / "cgroup.controllers").write_text("cpu memory\n")
+def test_holders_are_unknown_on_v2_without_files(unread_node):
+    unread_node.cgroup.mkdir()
+    (unread_node.cgroup / "cgroup.controllers").write_text("cpu memory\n")
     with pytest.raises(SourceUnavailable, match="cannot tell who holds GPUs: control groups of v2 do not list devices"):
-        bare.source.read()
+        unread_node.source.read()
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"gpus": "0"}', '{"gpus": [0.5]}', "[]"])
@@ -104,7 +104,7 @@ def test_job_in_which_nothing_ever_ran_is_idle(node):
     node.job(8, 2)
     node.ratios[2] = 0.9
     assert node.after(30 * MINUTE) == {
-        "slurm-7": HeldGpus("slurm-7", "ann", 2, "never_ran", 1800.0),
+        "slurm-7": HeldGpus("slurm-7", "ann", 2, "never_ran", 30.0 * MINUTE),
         "slurm-8": HeldGpus("slurm-8", "ann", 1),
     }
 
@@ -195,12 +195,12 @@ def test_quiet_while_processes_that_zmon_does_not_watch_keep_the_gpus_busy(node)
     assert node.idle(60 * MINUTE) == {}
 
 
-def test_quiet_when_the_agent_has_just_started_and_after_a_gap(bare):
-    bare.job(7, 0)
-    assert bare.idle(14 * MINUTE) == {}
-    bare.now += MAX_GAP_SECONDS + 1
-    assert bare.idle(14 * MINUTE) == {}
-    assert bare.idle(2 * MINUTE) == {"slurm-7": "unknown"}
+def test_quiet_when_the_agent_has_just_started_and_after_a_gap(unread_node):
+    unread_node.job(7, 0)
+    assert unread_node.idle(14 * MINUTE) == {}
+    unread_node.now += MAX_GAP_SECONDS + 1
+    assert unread_node.idle(14 * MINUTE) == {}
+    assert unread_node.idle(2 * MINUTE) == {"slurm-7": "unknown"}
 
 
 @pytest.mark.parametrize("ratios", [[None, 0.0], []], ids=["split into instances", "the source is down"])

@@ -15,7 +15,7 @@ from zmon.errors import SourceUnavailable
 from zmon.schema.host import GpuSample, HeldGpus
 from zmon.web.kubernetes.agent_pods import Pod
 
-MINUTE = 60
+MINUTE = 60  # seconds
 A, B, SYSTEM = (f"0b2e7d1c-5f5e-4c52-9a3e-6f1d2c3b4a5{digit}" for digit in "abc")  # uids; SYSTEM holds no GPU
 OF_A, OF_B, OF_SYSTEM, OF_HOST, HIDDEN = 71, 72, 73, 74, 75  # pids: of the pods, of the host, and of nobody
 DRIVERS = {
@@ -31,6 +31,7 @@ DRIVERS = {
 
 
 def gpu_pod(name, uid, number, **changes):
+    """Return a pod of the namespace `team` with this number of GPUs."""
     return msgspec.convert(
         pod(name, namespace="team", uid=uid, limits=[{"nvidia.com/gpu": str(number)}], **changes), Pod
     )
@@ -53,6 +54,7 @@ def pod_node(root, group_of):
 
 @pytest.fixture
 def node(tmp_path):
+    """Return a node with two pods, whose control groups are made by systemd."""
     return pod_node(tmp_path, DRIVERS["systemd"])
 
 
@@ -61,9 +63,10 @@ class Moment(NamedTuple):
 
     ratios: tuple = (0.0, 0.0, 0.0, 0.0)
     pids: Mapping = MappingProxyType({})
-    ranks: tuple = ()  # overdue seconds and pid
+    ranks: tuple = ()  # pairs of overdue seconds and pid
 
     def show(self, node):
+        """Let the node show what its GPUs do at this moment."""
         node.ratios, node.pids = list(self.ratios), self.pids
         node.ranks = [
             (rank_state(0, job_id="mine", steps=100, overdue_seconds=seconds), pid) for seconds, pid in self.ranks
@@ -86,7 +89,7 @@ CASES = {  # the GPUs for a minute, and for 20 minutes after it → why pods a a
     "b computes on all its GPUs": (IDLE, Moment((0, 0, 0.5, 0.5), {2: (OF_B,), 3: (OF_B,)}), "never_ran", None),
     "they share a GPU, and one computes there": (IDLE, Moment((0.5, 0.0, 0.0, 0.0), {0: (OF_A, OF_B)}), None, None),
     "a third pod is on all GPUs": (IDLE, Moment(pids=dict.fromkeys(range(4), (OF_SYSTEM,))), "never_ran", "never_ran"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("before", "now", "why_a", "why_b"), CASES.values(), ids=CASES)

@@ -42,7 +42,7 @@ FILES = {
 
 @pytest.fixture
 def make_source(tmp_path):
-    """Make a source over a fake /proc; a file whose content is None exists but cannot be read."""
+    """Return a function that makes a source over a fake /proc; a file with the content None cannot be read."""
 
     def make(without=(), **files):
         for name, content in (FILES | files).items():

@@ -27,14 +27,17 @@ class FakeKernelLog:
         self.sequence = itertools.count()
 
     def write(self, text, facility=0, seconds=None):
+        """Add a record with this text, written at this monotonic time, by default now."""
         micros = int((time.monotonic() if seconds is None else seconds) * 1e6)
         prefix = f"{facility * 8 + 4},{next(self.sequence)},{micros},-,caller=T77"
         self.records.append(f"{prefix};{text}\n DEVICE=+pci:x\n".encode())
 
     def overwrite(self):
+        """Let the next read fail, as it does after the kernel has overwritten records."""
         self.records.append(BrokenPipeError(errno.EPIPE, "Broken pipe"))
 
     def read(self, fd, length):
+        """Return the next record as `os.read` does, or raise."""
         if not self.records:
             raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
         record = self.records.pop(0)
@@ -45,16 +48,19 @@ class FakeKernelLog:
 
 @pytest.fixture
 def kernel_log():
+    """Return a kernel log without records."""
     return FakeKernelLog()
 
 
 @pytest.fixture
 def source(kernel_log, tmp_path):
+    """Return the source that reads the fake kernel log."""
     (tmp_path / "kmsg").touch()
     return KernelLogSource(tmp_path / "kmsg", kernel_log.read, no_ring)
 
 
 def parse_event(text):
+    """Return the event of a record with this text, written 2.5 s after a boot at unix time 1000; None: no event."""
     return kernel_event(f"4,1,2500000,-;{text}\n", boot=1000.0)
 
 

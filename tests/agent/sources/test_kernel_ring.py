@@ -24,10 +24,12 @@ class Ring:
 
 
 def line(seconds, text, priority=6):
+    """Return a line as syslog(2) gives it, written `seconds` after boot."""
     return f"<{priority}>[{seconds:12.6f}] {text}"
 
 
 def drain(ring):
+    """Return the texts of all records that are there."""
     records = []
     while True:
         try:

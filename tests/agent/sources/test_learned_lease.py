@@ -28,7 +28,7 @@ class Launches:
         box.steps(1, seconds=first_step)
         box.steps(9)
         self._boxes.scan()
-        box.process.end()
+        box.holder.end()
         self._boxes.scan()
         return box
 
@@ -39,12 +39,14 @@ class Launches:
         return self._make(rank, run_uid=f"{self._number:032x}", **identity)
 
     def lease(self, box: Box) -> float | None:
+        """Return the lease of the rank of this box now."""
         self._boxes.scan()
         return next(state.lease_seconds for _, state in self._boxes.ranks() if state.run_uid == box.who.run_uid)
 
 
 @pytest.fixture
 def launches(boxes, make_live_box, clock) -> Launches:
+    """Return the launches of a job, of which none has begun."""
     return Launches(boxes, make_live_box, clock)
 
 

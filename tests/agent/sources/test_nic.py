@@ -18,10 +18,12 @@ DOWN = {"carrier": None, "speed": None, "operstate": "down"}  # both files are m
 
 @pytest.fixture
 def source(tmp_path):
+    """Return the source that reads the fake /sys."""
     return NicSource(tmp_path)
 
 
 def read_by_name(source):
+    """Return the samples of the interfaces by name."""
     return {sample.device: sample for sample in source.read().value}
 
 
@@ -166,7 +168,7 @@ def test_host_without_sys_or_any_interface_reports_the_source_as_absent(tmp_path
 
 @pytest.fixture
 def add_many_interfaces(fake_sys):
-    """Add this number of interfaces: those of containers, loopback, and two cards, one of which is a bond's member."""
+    """Return a function that adds interfaces: many of containers, loopback, and two cards, one of them in a bond."""
 
     def make(number):
         veth = fake_sys.interface("veth")

@@ -8,15 +8,17 @@ from zmon.agent.sources import nvml
 from zmon.agent.sources.nvml import Device
 
 NUM_READS = 3
+TEMPERATURE, ECC_ERRORS = pynvml.NVML_FI_DEV_MEMORY_TEMP, pynvml.NVML_FI_DEV_ECC_SBE_VOL_TOTAL  # two fields
 
 
 @pytest.fixture
 def card(fake_nvml):
+    """Return card 0 of the fake driver."""
     nvml.load()
     return Device(pynvml.nvmlDeviceGetHandleByIndex(0))
 
 
-@pytest.mark.parametrize("answer", [NOT_SUPPORTED, "!26"])  # 26: deprecated in newer drivers
+@pytest.mark.parametrize("answer", [NOT_SUPPORTED, f"!{pynvml.NVML_ERROR_DEPRECATED}"])
 def test_unsupported_call_is_not_repeated(fake_nvml, card, answer):
     fake_nvml.set_answers(("0", "nvmlDeviceGetPowerUsage", answer))
     assert [card.ask(pynvml.nvmlDeviceGetPowerUsage) for _ in range(NUM_READS)] == [None] * NUM_READS
@@ -35,34 +37,45 @@ def test_call_unsupported_by_a_card_or_with_an_argument_is_still_made_for_others
     assert fake_nvml.calls("0", "nvmlDeviceGetClockInfo.3") == 1
 
 
-@pytest.mark.parametrize("code", [2, 3, 26])
+@pytest.mark.parametrize(
+    "code",
+    [pynvml.NVML_ERROR_INVALID_ARGUMENT, pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_DEPRECATED],
+    ids=["invalid argument", "not supported", "deprecated"],
+)
 def test_unsupported_field_is_not_read_again(fake_nvml, card, code):
-    fake_nvml.set_answers(("0", "field.82", f"!{code}"), ("0", "field.3", 0))
-    assert [card.fields((82, 3)) for _ in range(NUM_READS)] == [{3: 0}] * NUM_READS
-    assert (fake_nvml.calls("0", "field.82"), fake_nvml.calls("0", "field.3")) == (1, NUM_READS)
+    fake_nvml.set_answers(("0", f"field.{TEMPERATURE}", f"!{code}"), ("0", f"field.{ECC_ERRORS}", 0))
+    assert [card.fields((TEMPERATURE, ECC_ERRORS)) for _ in range(NUM_READS)] == [{ECC_ERRORS: 0}] * NUM_READS
+    calls = [fake_nvml.calls("0", f"field.{field}") for field in (TEMPERATURE, ECC_ERRORS)]
+    assert calls == [1, NUM_READS]
 
 
 def test_field_that_failed_is_unknown_and_read_again(fake_nvml, card):
-    fake_nvml.set_answers(("0", "field.82", UNKNOWN))
-    assert card.fields((82,)) == {82: None}
-    assert list(card.complaints()) == ["cannot read field 82: Unknown Error"]
-    fake_nvml.set_answers(("0", "field.82", 70))
-    assert card.fields((82,)) == {82: 70}
+    fake_nvml.set_answers(("0", f"field.{TEMPERATURE}", UNKNOWN))
+    assert card.fields((TEMPERATURE,)) == {TEMPERATURE: None}
+    assert list(card.complaints()) == [f"cannot read field {TEMPERATURE}: Unknown Error"]
+    fake_nvml.set_answers(("0", f"field.{TEMPERATURE}", 70))
+    assert card.fields((TEMPERATURE,)) == {TEMPERATURE: 70}
 
 
 def test_fields_of_a_card_without_fields_are_not_read_again(fake_nvml, card):
     fake_nvml.set_answers(("0", "nvmlDeviceGetFieldValues", NOT_SUPPORTED))
-    assert [card.fields((82, 3)) for _ in range(NUM_READS)] == [{}] * NUM_READS
+    assert [card.fields((TEMPERATURE, ECC_ERRORS)) for _ in range(NUM_READS)] == [{}] * NUM_READS
     assert fake_nvml.calls("0", "nvmlDeviceGetFieldValues") == 1
 
 
 @pytest.mark.parametrize(
     ("kind", "raw", "values"),
-    [(1, 2**32 + 5, {82: 5}), (3, 2**40, {82: 2**40}), (5, -3, {82: -3}), (6, 70, {82: 70}), (99, 5, {})],
+    [
+        pytest.param(pynvml.NVML_VALUE_TYPE_UNSIGNED_INT, 2**32 + 5, {TEMPERATURE: 5}, id="32 bits"),
+        pytest.param(pynvml.NVML_VALUE_TYPE_UNSIGNED_LONG_LONG, 2**40, {TEMPERATURE: 2**40}, id="64 bits"),
+        pytest.param(pynvml.NVML_VALUE_TYPE_SIGNED_INT, -3, {TEMPERATURE: -3}, id="signed"),
+        pytest.param(pynvml.NVML_VALUE_TYPE_UNSIGNED_SHORT, 70, {TEMPERATURE: 70}, id="16 bits"),
+        pytest.param(99, 5, {}, id="a type that pynvml does not know"),
+    ],
 )
 def test_field_is_read_by_its_type_and_unknown_if_that_is(fake_nvml, card, kind, raw, values):
-    fake_nvml.set_answers(("0", "field.82", raw), ("0", "type.82", kind))
-    assert card.fields((82,)) == values
+    fake_nvml.set_answers(("0", f"field.{TEMPERATURE}", raw), ("0", f"type.{TEMPERATURE}", kind))
+    assert card.fields((TEMPERATURE,)) == values
 
 
 def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
@@ -74,7 +87,7 @@ def test_newer_function_is_preferred_over_the_older(fake_nvml, card):
 def test_unexpected_errors_are_grouped_by_reason_and_reported_once(fake_nvml, card):
     fake_nvml.set_answers(
         *(("0", f"nvmlDeviceGet{name}", UNKNOWN) for name in ("PowerUsage", "MemoryInfo")),
-        *(("0", f"nvmlDeviceGetClockInfo.{domain}", "!16") for domain in (0, 1)),
+        *(("0", f"nvmlDeviceGetClockInfo.{domain}", f"!{pynvml.NVML_ERROR_RESET_REQUIRED}") for domain in (0, 1)),
     )
     card.ask(pynvml.nvmlDeviceGetPowerUsage)
     card.ask(pynvml.nvmlDeviceGetMemoryInfo)
@@ -102,7 +115,7 @@ def test_lost_card_and_unloaded_driver_raise(fake_nvml, card):
         card.ask(pynvml.nvmlDeviceGetPowerUsage)
     fake_nvml.set_answers(("driver", "error", DRIVER_NOT_LOADED))
     with pytest.raises(nvml.GONE):
-        card.fields((82,))
+        card.fields((TEMPERATURE,))
 
 
 def test_library_that_fails_after_its_start_is_shut_down(fake_nvml):

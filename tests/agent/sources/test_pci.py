@@ -21,12 +21,13 @@ NODES = {"mlx5_0": 0, "mlx5_1": 0, "mlx5_2": 0, "mlx5_3": 0, "mlx5_4": 1}
 
 @pytest.fixture
 def fake_sys(fake_sys):
-    """A /sys with a GPU."""
+    """Return a /sys with a GPU."""
     fake_sys.pci(GPU, numa_node=0)
     return fake_sys
 
 
 def add_cards(fake_sys, names):
+    """Add these cards of CARDS, each with its NUMA node."""
     for name in names:
         fake_sys.rdma(name, CARDS[name], "mlx5_core")
         fake_sys.pci(CARDS[name], NODES[name])

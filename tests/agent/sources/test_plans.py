@@ -14,7 +14,7 @@ RANKS = [{"lookups": number, "tables": [f"t{number}"]} for number in range(8)]
 
 @pytest.fixture
 def read_plans(boxes):
-    """Scan the boxes and return the plans by the rank that wrote them."""
+    """Return a function that scans the boxes and returns the plans by the rank that wrote them."""
 
     def scan_and_read():
         boxes.scan()
@@ -115,7 +115,7 @@ def test_plan_is_deleted_with_the_last_box_of_its_launch(boxes, make_live_box, c
     ranks[0].path.with_name(".plan.json.1.abcd").write_text("half of a plan")
     assert list(read_plans()) == [0]
     for rank in ranks:
-        rank.process.end()
+        rank.holder.end()
     read_plans()
     clock.sleep(1000)
     boxes.scan()

@@ -64,7 +64,7 @@ def test_hostile_name_of_a_pod_becomes_plain_text():
 
 @pytest.fixture
 def api(event_loop_runner, opened):
-    """A running API server that has pods of two nodes."""
+    """Return a running API server that has pods of two nodes."""
     fake_api = FakeApi()
     mine, other = (
         pod(name, node=node, limits=[{GPU: "2"}]) for name, node in (("mine", "node-1"), ("other", "node-2"))
@@ -76,12 +76,13 @@ def api(event_loop_runner, opened):
 
 @pytest.fixture
 def clock():
+    """Return a monotonic clock that a test sets."""
     return SimpleNamespace(now=0.0)  # monotonic seconds
 
 
 @pytest.fixture
 def read(api, clock, tmp_path):
-    """Read the source of node-1."""
+    """Return a function that reads the source of node-1."""
     (tmp_path / "token").write_text("token-1")
     source = PodSource(api.account(tmp_path / "token"), "node-1", lambda: clock.now)
 

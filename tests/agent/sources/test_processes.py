@@ -26,6 +26,7 @@ class FakeProc:
         self.ranks[add_process(self.folder, 1000 + rank, **files)] = ("job", rank)
 
     def set_storage_reads(self, process, num_bytes):
+        """Set the bytes that a process has read from storage."""
         (self.folder / str(process.pid) / "io").write_text(f"read_bytes: {num_bytes}\n")
 
     def delay_ratios(self, *samples):
@@ -41,6 +42,7 @@ class FakeProc:
 
 @pytest.fixture
 def proc(tmp_path):
+    """Return a fake /proc without ranks."""
     return FakeProc(tmp_path)
 
 

@@ -12,7 +12,7 @@ from zmon.schema.rank import EXECUTED
 
 @pytest.fixture
 def set_process_state(monkeypatch):
-    """Set the state of the rank's process in /proc."""
+    """Return a function that sets the state of the rank's process in /proc."""
     real = process_table.process_stat
 
     def set_state(letter):
@@ -61,7 +61,7 @@ def test_blocked_time_begins_anew_after_each_wake_up_and_ends_with_the_rank(
         clock.sleep(1.0)
         set_process_state(letter)
         assert scan_states()[0].blocked_seconds == blocked_seconds
-    box.process.end()
+    box.holder.end()
     assert scan_states()[0].blocked_seconds is None
 
 
@@ -69,7 +69,7 @@ def test_import_time_of_a_rank_stays_known_after_its_end(make_live_box, clock, s
     box = make_live_box(start_ns=clock() + 50_000_000_000)
     seconds = scan_states()[0].import_seconds
     assert 49.99 <= seconds < 110.0  # the start of a process is known to 0.01 s
-    box.process.end()
+    box.holder.end()
     assert scan_states()[0].import_seconds == seconds
 
 
@@ -81,17 +81,17 @@ def test_import_time_is_unknown_if_a_later_process_holds_the_lock(make_live_box,
 def test_rank_that_becomes_another_program_has_ended_with_the_status_executed(make_live_box, scan_states):
     box = make_live_box()
     assert scan_states()[0].alive
-    box.process.become_another_program()
+    box.holder.become_another_program()
     assert eventually(lambda: not scan_states()[0].alive)
     assert scan_states()[0].exit_status == EXECUTED
-    box.process.end()
+    box.holder.end()
     assert scan_states()[0].exit_status == EXECUTED
 
 
 def test_rank_that_a_signal_ends_is_no_other_program(make_live_box, scan_states):
     box = make_live_box()
     assert scan_states()[0].alive
-    box.process.process.send_signal(signal.SIGKILL)
+    box.holder.process.send_signal(signal.SIGKILL)
     assert eventually(lambda: not scan_states()[0].alive)  # scans also while the process ends
-    box.process.end()
+    box.holder.end()
     assert scan_states()[0].exit_status != EXECUTED

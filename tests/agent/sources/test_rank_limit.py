@@ -36,13 +36,14 @@ def start(places, stand_in, clock):
 
 @pytest.fixture
 def boxes(places, clock, monkeypatch):
-    """An agent that reads the boxes of all users: at most those of 8 living and 8 dead ranks."""
+    """Return the boxes of all users, as an agent reads them: at most those of 8 living and 8 dead ranks."""
     monkeypatch.setattr(rank_limit, "MAX_RANKS", 8)
     monkeypatch.setattr(rank_limit, "MAX_DEAD", 8)
     return Boxes(None, "node-a", clock=clock, places=places)
 
 
 def ranks_of(boxes, owner):
+    """Return the ranks of a user that the agent reports."""
     return sorted(state.rank for _, state in boxes.ranks() if state.owner == owner)
 
 

@@ -12,6 +12,7 @@ OTHER_CARD = "pci0000:5d/0000:5d:00.0/0000:5e:00.0"
 
 @pytest.fixture
 def source(tmp_path):
+    """Return the source that reads the fake /sys."""
     return RdmaSource(tmp_path)
 
 
@@ -24,6 +25,7 @@ def read_single_port(source):
 
 
 def add_infiniband_port(fake_sys, name="mlx5_0", where=CARD, **files):
+    """Add an InfiniBand device with one port, and return its folder."""
     return fake_sys.rdma(name, where, "mlx5_core", **{"link_layer": "InfiniBand", "counters": PORT_COUNTERS, **files})
 
 

@@ -17,7 +17,7 @@ from zmon.errors import SourceUnavailable
 
 @pytest.fixture
 def connect():
-    """Connect over loopback; return the end that connected and the end that accepted."""
+    """Return a function that connects over loopback; it returns the end that connected and the end that accepted."""
     opened = []
 
     def make(server="127.0.0.1", client=None, family=socket.AF_INET, accepts=True):
@@ -35,6 +35,7 @@ def connect():
 
 
 def inode_of(end):
+    """Return the inode of a socket, by which the kernel names it."""
     return os.fstat(end.fileno()).st_ino
 
 
@@ -157,12 +158,17 @@ def pack_connection(info, peer="10.0.0.7"):
     return head + addresses + tail + attributes
 
 
-def pack_message(kind, body, flags=2):
+NLMSG_ERROR, NLMSG_DONE, SOCK_DIAG_BY_FAMILY = 2, 3, 20  # kinds of messages: linux/netlink.h and linux/sock_diag.h
+NLM_F_MULTI, NLM_F_DUMP_INTR = 0x2, 0x10
+
+
+def pack_message(kind, body, flags=NLM_F_MULTI):
+    """Return a message of netlink, padded to four bytes."""
     length = 16 + len(body)
     return struct.pack("=IHHII", length, kind, flags, 0, 0) + body + bytes(-length % 4)
 
 
-DONE = pack_message(3, struct.pack("=i", 0))
+DONE = pack_message(NLMSG_DONE, struct.pack("=i", 0))
 
 
 def test_connection_is_read_in_the_kernels_layout():
@@ -170,8 +176,10 @@ def test_connection_is_read_in_the_kernels_layout():
         round_trip_us=4500, retransmitted=12, delivery_rate=5_000_000, acked=80_000, received=90_000, busy_us=900_000
     )
     assert parse_connection(pack_connection(info)) == Connection(
-        4711, "10.0.0.1", "10.0.0.7", 70_000, 300, 12, 0.0045, 5e6, 80_000, 0.9, received_bytes=90_000
-    )
+        4711, "10.0.0.1", "10.0.0.7", send_queue_bytes=70_000, receive_queue_bytes=300, retransmitted_segments=12,
+        round_trip_seconds=0.0045, delivery_bytes_per_second=5e6, acked_bytes=80_000, busy_seconds=0.9,
+        received_bytes=90_000,
+    )  # fmt: skip
 
 
 PARSED = {  # values of struct tcp_info → fields of the connection
@@ -211,17 +219,17 @@ def test_connection_that_is_too_short_is_refused(length):
 
 def test_answer_that_is_cut_short_is_refused():
     with pytest.raises(OSError, match="cut short"):
-        split_messages(pack_message(20, bytes(100))[:60])
+        split_messages(pack_message(SOCK_DIAG_BY_FAMILY, bytes(100))[:60])
 
 
 def test_answer_during_which_the_connections_changed_is_refused():
     with pytest.raises(InterruptedError, match="changed"):
-        split_messages(pack_message(20, b"one", flags=0x12))
+        split_messages(pack_message(SOCK_DIAG_BY_FAMILY, b"one", flags=NLM_F_MULTI | NLM_F_DUMP_INTR))
 
 
 @pytest.fixture
 def fake_kernel(monkeypatch):
-    """Replace the kernel at the far end of netlink."""
+    """Yield the socket of a fake kernel at the far end of netlink."""
     used, kernel = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
     monkeypatch.setattr(socket, "socket", lambda *_: used)
     yield kernel
@@ -231,15 +239,15 @@ def fake_kernel(monkeypatch):
 
 def test_answer_may_come_in_several_parts(fake_kernel):
     for part in (
-        pack_message(20, pack_connection(pack_tcp_info())),
+        pack_message(SOCK_DIAG_BY_FAMILY, pack_connection(pack_tcp_info())),
         DONE,
-        pack_message(20, pack_connection(pack_tcp_info(), "10.0.0.8")) + DONE,
+        pack_message(SOCK_DIAG_BY_FAMILY, pack_connection(pack_tcp_info(), "10.0.0.8")) + DONE,
     ):
         fake_kernel.send(part)
     assert [c.peer for c in dump({4711}).connections] == ["10.0.0.7", "10.0.0.8"]
 
 
-@pytest.mark.parametrize("kind", [2, 3])
+@pytest.mark.parametrize("kind", [NLMSG_ERROR, NLMSG_DONE], ids=["error", "done"])
 def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(fake_kernel, kind):
     fake_kernel.send(pack_message(kind, struct.pack("=i", -errno.ENOENT)))
     with pytest.raises(SourceUnavailable, match="modprobe tcp_diag"):
@@ -247,14 +255,14 @@ def test_kernel_without_a_monitor_for_tcp_is_reported_with_a_next_step(fake_kern
 
 
 def test_other_netlink_error_fails_the_read(fake_kernel):
-    fake_kernel.send(pack_message(2, struct.pack("=i", -errno.ENOMEM)))
+    fake_kernel.send(pack_message(NLMSG_ERROR, struct.pack("=i", -errno.ENOMEM)))
     with pytest.raises(OSError, match=os.strerror(errno.ENOMEM)):
         dump(set())
 
 
 def test_too_many_connections_fail_the_read(fake_kernel, monkeypatch):
     monkeypatch.setattr(sock_diag, "MAX_OTHERS", 0)
-    fake_kernel.send(pack_message(20, pack_connection(pack_tcp_info())))
+    fake_kernel.send(pack_message(SOCK_DIAG_BY_FAMILY, pack_connection(pack_tcp_info())))
     with pytest.raises(OSError, match="more than 0"):
         dump(set())
 

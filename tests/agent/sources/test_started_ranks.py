@@ -17,6 +17,7 @@ WATCHED, OVER = ("train", False), ("done", True)  # activity, and whether the ra
 
 @pytest.fixture
 def family(boxes, make_live_box, stand_in, clock, monkeypatch):
+    """Return a rank that has not begun to train."""
     return Family(boxes, make_live_box, stand_in, clock, monkeypatch)
 
 
@@ -25,7 +26,8 @@ class Family:
 
     def __init__(self, boxes, make_live_box, stand_in, clock, monkeypatch):
         self._boxes, self._make, self.stand_in, self._clock = boxes, make_live_box, stand_in, clock
-        self._parents, self._starts, self._newest = {}, {}, {}
+        self._parents, self._starts, self._newest = {}, {}, {}  # by pid: its parent, its start, and its newest child's
+        self.parent, self.suspects = None, frozenset()  # the box of the rank, and the suspects at the last scan
         monkeypatch.setattr(process_table, "process_stat", self._stat)
         monkeypatch.setattr(process_table, "process_id", self._identify)
         monkeypatch.setattr(started_ranks, "boot_ticks", self._ticks)
@@ -48,8 +50,9 @@ class Family:
         self._newest[parent.pid] = self._ticks()
 
     def train(self, **identity):
+        """Start the rank, and let it train 50 steps."""
         self.parent = self._make(0, **{**ALONE, **identity})
-        self._starts[self.parent.process.pid] = self._ticks()
+        self._starts[self.parent.holder.pid] = self._ticks()
         self.parent.steps(50)
         self.wait(0.1)
 
@@ -62,26 +65,29 @@ class Family:
     def start_process(self, below=None):
         """Let the parent, or the process `below`, start a process that is no rank; return it."""
         process = self.stand_in()
-        self._started(process, below or self.parent.process)
+        self._started(process, below or self.parent.holder)
         return process
 
     def start_rank(self, rank=0, below=None, **identity):
         """Let the parent, or the process `below`, start a process that becomes a rank; return its box."""
         box = self._make(rank, **{"job_id": "trained", "world_size": 2, "run_uid": f"{rank:032x}", **identity})
-        self._started(box.process, below or self.parent.process)
+        self._started(box.holder, below or self.parent.holder)
         self._boxes.scan()
         return box
 
     @property
     def state(self):
+        """The state of the rank, as the agent reports it."""
         return next(state for _, state in self._boxes.ranks() if state.job_id == "tried")
 
     @property
     def activity_and_superseded(self):
+        """The activity of the rank, and True if its launch is over."""
         return self.state.activity, self.state.superseded
 
     @property
     def is_suspect(self):
+        """True if the last scan had the rank among its suspects."""
         return "tried" in {suspicion.job_id for suspicion in self.suspects}
 
 
@@ -118,7 +124,7 @@ def test_rank_that_trains_again_is_watched_again(family):
     for _ in range(2):
         first = family.start_rank()
         family.wait()
-        first.process.end()
+        first.holder.end()
         family.wait()
         assert family.activity_and_superseded == OVER
         family.parent.steps(1)
@@ -132,14 +138,14 @@ def test_rank_that_ends_well_stays_over_unless_it_trained_again(family, trains):
     family.train()
     child = family.start_rank()
     child.timeline.turn_to(DONE)
-    child.process.end()
+    child.holder.end()
     if trains:
         family.wait(0.1)
         family.parent.steps(1)
     family.parent.timeline.turn_to(DONE)
     family.wait(0.1)
     assert family.activity_and_superseded == ("done", not trains)
-    family.parent.process.end()
+    family.parent.holder.end()
     family.wait(0.1)
     assert family.activity_and_superseded == ("done", not trains)
 
@@ -166,12 +172,14 @@ def start_a_helper_without_a_group(family):
 
 
 def start_loader_workers(family):
+    """Let a rank start a process that is no rank, and wait for the lease of such a start."""
     family.train()
     family.start_process()
     family.wait(Leases.loader_start_seconds)
 
 
 def start_ranks_of_another_script(family):
+    """Start a rank below a process that the training rank has not started."""
     family.train()
     family.start_rank(below=family.start_process(below=family.stand_in()))
 
@@ -210,10 +218,10 @@ def test_failure_of_a_rank_is_its_own_only_if_the_ranks_below_it_ended_well(fami
     family.wait()
     if finished:
         child.timeline.turn_to(DONE)
-    child.process.end(signal.SIGKILL)
+    child.holder.end(signal.SIGKILL)
     family.wait(0.1)
     assert family.activity_and_superseded == OVER
-    family.parent.process.end(signal.SIGKILL)
+    family.parent.holder.end(signal.SIGKILL)
     family.wait(0.1)
     assert family.activity_and_superseded == (WATCHED if finished else OVER)
     assert family.is_suspect is finished

@@ -22,21 +22,23 @@ SCRIPT = "import sys, time; sys.stderr.write({!r}); sys.stderr.flush(); print('w
 
 @pytest.fixture
 def spawn(start_python):
-    """Start a process that writes to its stderr and keeps running; return it after the write."""
+    """Return a function that starts a process, which writes to its stderr and keeps running."""
     return lambda text, file: start_python(SCRIPT.format(text), stderr=file)
 
 
 class FakeRanks(dict):
-    """The pids of ranks by run uid, with a clock."""
+    """The processes of ranks by run uid, with a clock."""
 
-    now = 0.0
+    now = 0.0  # monotonic seconds
 
     def source(self):
+        """Return the source that reads the stderr of these ranks."""
         return StderrSource(lambda: self, clock=lambda: self.now)
 
 
 @pytest.fixture
 def ranks():
+    """Return an empty set of ranks."""
     return FakeRanks()
 
 
@@ -46,6 +48,7 @@ def num_open_files():
 
 
 def read_tail(source, uid="a"):
+    """Read the source once, and return the tail of a rank."""
     assert source.read().value is None
     return source.tail(uid)
 
@@ -163,20 +166,28 @@ def test_file_not_opened_for_writing_is_not_read(start_python, ranks, tmp_path, 
     assert num_open_files() == before
 
 
+OWNER, GROUP, OTHER_GROUP = 501, 7, 8  # OWNER and GROUP have the file
+USER = 1000  # of the rank
+
+
 @pytest.mark.parametrize(
-    ("uid", "groups", "mode", "is_read"),
-    [(1000, "", 0o600, False), (1000, "7", 0o640, False), (1000, "7", 0o660, True), (1000, "8", 0o660, False),
-     (1000, "", 0o622, True), (None, "", 0o400, True), (0, "", 0o600, True)],
-)  # fmt: skip
-def test_file_is_read_only_if_writable_by_the_user_of_the_rank(tmp_path, uid, groups, mode, is_read):
-    """The rank may have inherited the descriptor of another user's file."""
-    file = tmp_path / "err"
-    file.write_text("text")
-    owner = 501
-    status = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, owner, 7, 4, 0, 0, 0))
-    uid = owner if uid is None else uid
-    (tmp_path / "status").write_text(f"Name:\tp\nUid:\t{uid}\t0\t0\t0\nGid:\t9\t7\t7\t7\nGroups:\t{groups} \n")
-    assert stderr._may_write(tmp_path, status) is is_read
+    ("uid", "groups", "mode", "may_write"),
+    [
+        pytest.param(USER, "", 0o600, False, id="another user"),
+        pytest.param(USER, GROUP, 0o640, False, id="the group may only read"),
+        pytest.param(USER, GROUP, 0o660, True, id="the group may write"),
+        pytest.param(USER, OTHER_GROUP, 0o660, False, id="another group"),
+        pytest.param(USER, "", 0o622, True, id="everybody may write"),
+        pytest.param(OWNER, "", 0o400, True, id="the owner, who may change the mode"),
+        pytest.param(0, "", 0o600, True, id="root"),
+    ],
+)
+def test_file_is_read_only_if_writable_by_the_user_of_the_rank(tmp_path, uid, groups, mode, may_write):
+    """The rank may have inherited the descriptor of another user's file. Only its real ids count, which come first."""
+    file = os.stat_result((stat.S_IFREG | mode, 1, 1, 1, OWNER, GROUP, 4, 0, 0, 0))
+    status = f"Name:\tp\nUid:\t{uid}\t0\t0\t0\nGid:\t9\t{GROUP}\t{GROUP}\t{GROUP}\nGroups:\t{groups} \n"
+    (tmp_path / "status").write_text(status)
+    assert stderr._may_write(tmp_path, file) is may_write
 
 
 def test_process_of_another_user_has_a_reason_instead_of_a_tail(ranks, tmp_path):

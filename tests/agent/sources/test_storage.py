@@ -33,6 +33,7 @@ OPERATIONS = """\
 
 
 def nfs_mount(mount="/data", export="10.0.0.1:/export", kind="nfs4", operations=OPERATIONS):
+    """Return the lines of a network mount in /proc/self/mountstats."""
     return f"""\
 device {export} mounted on {mount} with fstype {kind} statvers=1.1
 \topts:\trw,vers=4.2,rsize=1048576,hard,proto=tcp,timeo=600,retrans=2,addr=10.0.0.1,local_lock=none
@@ -48,12 +49,13 @@ device {export} mounted on {mount} with fstype {kind} statvers=1.1
 
 
 def mount_table(*mounts):
+    """Return a /proc/self/mountinfo with these mounts, each with its device number."""
     return "".join(f"{30 + n} 27 {device} / {mount} rw - nfs4 x rw\n" for n, (mount, device) in enumerate(mounts))
 
 
 @pytest.fixture
 def make_source(tmp_path):
-    """Make a source over a fake /proc and /sys; a file whose content is None cannot be read."""
+    """Return a function that makes a source over a fake /proc and /sys; a file with the content None cannot be read."""
 
     def make(diskstats=DISKSTATS, mountstats=LOCAL, mountinfo="", block=BLOCK):
         (tmp_path / "self").mkdir()

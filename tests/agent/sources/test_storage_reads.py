@@ -14,24 +14,30 @@ from zmon.process import ProcessId, process_id
 RANK, WORKER, SERVER = 100, 200, 300
 
 
-@pytest.fixture
-def proc(tmp_path):
-    """Return a function that sets the bytes and the children of a process; None for bytes that may not be read.
+class FakeProc:
+    """A fake /proc with a rank, its loader workers and a fork server."""
 
-    The parent of the processes above number 300 is the fork server; that of all others is the rank.
-    """
+    def __init__(self, path):
+        self.path = path
 
-    def add(pid, read_bytes, *children):
-        folder = tmp_path / str(pid)
+    def set(self, pid, read_bytes, *children):
+        """Set the bytes and the children of a process; None for bytes that may not be read.
+
+        The parent of the processes above number 300 is the fork server; that of all others is the rank.
+        """
+        folder = self.path / str(pid)
         shutil.rmtree(folder, ignore_errors=True)
-        add_process(tmp_path, pid, parent=SERVER if pid > SERVER else RANK)
+        add_process(self.path, pid, parent=SERVER if pid > SERVER else RANK)
         (folder / "task" / str(pid)).mkdir(parents=True)
         (folder / "task" / str(pid) / "children").write_text(" ".join(map(str, children)) + " ")
         if read_bytes is not None:
             (folder / "io").write_text(f"rchar: 9\nwchar: 9\nread_bytes: {read_bytes}\nwrite_bytes: 7\n")
 
-    add.path = tmp_path
-    return add
+
+@pytest.fixture
+def proc(tmp_path):
+    """Return a fake /proc without processes."""
+    return FakeProc(tmp_path)
 
 
 def read(reads, proc):
@@ -43,51 +49,51 @@ def read(reads, proc):
 
 def test_reads_of_a_rank_include_its_workers_and_those_of_its_fork_server(proc):
     reads = StorageReads(proc.path)
-    proc(RANK, 5)
+    proc.set(RANK, 5)
     assert read(reads, proc.path) == 0
-    proc(RANK, 5, WORKER, SERVER)
-    proc(WORKER, 100)
-    proc(SERVER, 20, 301)
-    proc(301, 3000)
+    proc.set(RANK, 5, WORKER, SERVER)
+    proc.set(WORKER, 100)
+    proc.set(SERVER, 20, 301)
+    proc.set(301, 3000)
     assert read(reads, proc.path) == 3120
 
 
 def test_reads_do_not_fall_when_a_worker_ends_and_another_gets_its_number(proc):
     reads = StorageReads(proc.path)
-    proc(RANK, 5)
+    proc.set(RANK, 5)
     assert read(reads, proc.path) == 0
-    proc(RANK, 5, WORKER)
-    proc(WORKER, 100)
+    proc.set(RANK, 5, WORKER)
+    proc.set(WORKER, 100)
     assert read(reads, proc.path) == 100
-    proc(RANK, 6)
+    proc.set(RANK, 6)
     assert read(reads, proc.path) == 101
-    proc(RANK, 6, WORKER)
-    proc(WORKER, 30)
+    proc.set(RANK, 6, WORKER)
+    proc.set(WORKER, 30)
     assert read(reads, proc.path) == 131
-    proc(WORKER, 40)
+    proc.set(WORKER, 40)
     assert read(reads, proc.path) == 141
 
 
 def test_next_agent_begins_at_0_because_it_does_not_know_what_ended_workers_had_read(proc):
     reads = StorageReads(proc.path)
-    proc(RANK, 5, WORKER)
-    proc(WORKER, 100)
+    proc.set(RANK, 5, WORKER)
+    proc.set(WORKER, 100)
     read(reads, proc.path)
-    proc(RANK, 50)
+    proc.set(RANK, 50)
     assert read(reads, proc.path) == 45
     assert read(StorageReads(proc.path), proc.path) == 0
 
 
 def test_reads_are_unknown_if_those_of_the_rank_may_not_be_read(proc):
-    proc(RANK, None, WORKER)
-    proc(WORKER, 100)
+    proc.set(RANK, None, WORKER)
+    proc.set(WORKER, 100)
     assert read(StorageReads(proc.path), proc.path) is None
 
 
 def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(proc):
     reads = StorageReads(proc.path)
     for num_bytes in (5, 8):
-        proc(RANK, num_bytes)
+        proc.set(RANK, num_bytes)
         (proc.path / str(RANK) / "task" / str(RANK) / "children").unlink()
         assert read(reads, proc.path) == num_bytes - 5
 
@@ -95,7 +101,7 @@ def test_kernel_without_lists_of_children_gives_the_reads_of_the_rank_itself(pro
 def test_reads_of_a_rank_that_is_gone_stay_with_its_job_until_no_rank_of_it_is_left(proc):
     reads = StorageReads(proc.path)
     for num_bytes in (5, 30):
-        proc(RANK, num_bytes)
+        proc.set(RANK, num_bytes)
         read(reads, proc.path)
     reads.retain({ProcessId(WORKER, 5000, UID): JOB})
     assert reads.bytes_of_ended_ranks(JOB) == 25

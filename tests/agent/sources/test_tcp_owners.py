@@ -4,6 +4,7 @@ import errno
 import os
 
 from tests.agent.agent_client import failing_at, raising
+from tests.agent.sources.tcp_host import HOST_NAMESPACE
 from tests.processes import add_process
 from zmon.agent.sources import tcp
 from zmon.process import ProcessId
@@ -54,7 +55,7 @@ def test_sockets_of_other_processes_do_not_cause_a_search_at_each_read(host, mon
 
 
 def test_rank_in_another_network_namespace_is_reported_without_peers(host):
-    host.start(100, 0, 11, namespace=4026532999)
+    host.start(100, 0, 11, namespace=HOST_NAMESPACE + 1)
     reading = host.source.read()
     assert reading.value.peers == ()
     (line,) = reading.dropped

@@ -10,6 +10,7 @@ from zmon.agent.sources.xid import XidCounts
 
 @pytest.fixture
 def xids(fake_nvml):
+    """Return the counts of XID errors of two cards."""
     return watch_two_cards()
 
 

@@ -38,6 +38,7 @@ NO_PMA = dict.fromkeys(PORT_COUNTERS, "N/A (no PMA)")
 
 
 def write(folder, files):
+    """Write files below a folder, by their paths."""
     for name, content in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

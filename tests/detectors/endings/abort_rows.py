@@ -1,4 +1,4 @@
-"""Ranks that a library aborts: NCCL's watchdog those that wait, gloo those that receive another size."""
+"""Rows of ranks that a library aborts: NCCL's watchdog aborts those that wait, gloo those that receive another size."""
 
 from functools import partial
 
@@ -6,10 +6,11 @@ from tests.build import dead, disconnected, finished, job_steps, killed, rank_st
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import EnteredCollective, InFlight
 
+# How long a rank has stood still; NCCL's timeout is 600 s by default, and shorter in some rows.
 STOOD = {"step_seconds": 605.0, "state_seconds": 605.0}
 STOOD_46 = {"lease_seconds": 90.0, "step_seconds": 46.0, "state_seconds": 46.0}
 STOOD_50 = {"lease_seconds": 8.0, "step_seconds": 50.0, "state_seconds": 50.0}
-START = {"activity": "init", "lease_seconds": 120.0, "step": 1, "step_seconds": 46.0, "state_seconds": 46.0}
+IN_INIT = {"activity": "init", "lease_seconds": 120.0, "step": 1, "step_seconds": 46.0, "state_seconds": 46.0}
 ENFORCE = "[enforce fail at gloo/alltoallv.cc:138] inLengthPerRank[myRank] == outLengthPerRank[myRank]. "
 INSIDE = {"in_flight": waiting(0).in_flight, "sequences": {"0": 300}}
 UNKNOWN, NO_STATUS = due("unknown"), {"exit_status": None}
@@ -47,9 +48,11 @@ def waits(rank, **changes):
 
 
 THREE = (0, 1, 2)
+# All ranks have issued the same collective, and stood still for 46 s.
 ALIKE = {"sequences": {"0": 301}, "lease_seconds": 42.7, "step_seconds": 47.0, "state_seconds": 46.0}
 USUAL, SKIPPED = issued(301, "all_reduce", "all_to_all"), issued(302, "all_reduce", "all_to_all")
-PAIR = [aborted(rank, sequences={"0": 25}) for rank in (2, 3)]
+# The other two of four ranks, which the watchdog aborts.
+OTHER_PAIR = [aborted(rank, sequences={"0": 25}) for rank in (2, 3)]
 
 NCCL = (
     *(row(f"the watchdog aborts three ranks that wait, and the fourth hangs; {name}", HANG(3),
@@ -71,12 +74,12 @@ NCCL = (
     row("the watchdog aborts three ranks; the fourth had read data since its last step, within its lease", EXIT(3),
         [*(aborted(rank, 1.0, **STOOD_46) for rank in THREE), ended(3, phase="data", **STOOD_46)]),
     row("the watchdog aborts one rank, and the fourth had read data for a moment only", EXIT(0),
-        [*(aborted(rank, 1.0, **STOOD_46) for rank in (0,)),
-         *(ended(rank, **STOOD_46) for rank in (1, 2)), ended(3, phase="data", **{**STOOD_46, "state_seconds": 2.0})]),
-    row("the watchdog aborts three ranks; ranks 0 and 1 waited in a group of their own, equally far", UNKNOWN,
-        [aborted(0, sequences={"pair": 24, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *PAIR]),
-    row("the watchdog aborts three ranks; ranks 0 and 1 waited in a group of their own, rank 0 further", EXIT(1),
-        [aborted(0, sequences={"pair": 25, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *PAIR]),
+        [aborted(0, 1.0, **STOOD_46), *(ended(rank, **STOOD_46) for rank in (1, 2)),
+         ended(3, phase="data", **{**STOOD_46, "state_seconds": 2.0})]),
+    row("the watchdog aborts three ranks; ranks 0 and 1 waited in the same collective of their own group", UNKNOWN,
+        [aborted(0, sequences={"pair": 24, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *OTHER_PAIR]),
+    row("the watchdog aborts three ranks; ranks 0 and 1 waited in their own group, rank 0 a collective ahead", EXIT(1),
+        [aborted(0, sequences={"pair": 25, "0": 24}), ended(1, sequences={"pair": 24, "0": 24}), *OTHER_PAIR]),
     *(row(f"one of two ranks waits in the group of the two, the others wait for it, and the watchdog aborts it; {name}",
           expected,
           [waits(0), waits(1), aborted(2, 1.0, **{**ALIKE, "sequences": {"0": 300, "pair": 81}}),
@@ -92,16 +95,16 @@ NCCL = (
         [aborted(0, 9.0, **ALIKE), *(ended(rank, 8.9, **ALIKE) for rank in (1, 2)), ended(3, 4.0, killed, **ALIKE)],
         "it was in the same collective, and nothing shows any more that it was stopped"),
     row("the network is cut in the first step: the watchdog aborts two ranks, the launcher ends the others", UNKNOWN,
-        [*(aborted(rank, 1.0, **START) for rank in (0, 1)), *(ended(rank, **START) for rank in (2, 3))]),
+        [*(aborted(rank, 1.0, **IN_INIT) for rank in (0, 1)), *(ended(rank, **IN_INIT) for rank in (2, 3))]),
     *(row(f"the launcher ends all others after the first abort, in {activity}", UNKNOWN,
           [aborted(2, 1.0, activity=activity, **ALIKE),
            *(ended(rank, last_words_seconds=1.05, activity=activity, **ALIKE) for rank in (0, 1, 3))])
       for activity in ("init", "train")),
     *(row(f"all ranks stand still for {seconds} s, one ends while its agent restarts, and mpirun ends the others",
           expected,
-          [aborted(2, sign, watched=False, sequences={"0": 301}, **NO_STATUS, **stood),
+          [aborted(2, last_sign, watched=False, sequences={"0": 301}, **NO_STATUS, **stood),
            *(ended(rank, 4.0, sequences={"0": 301}, **stood) for rank in (0, 1, 3))], note)
-      for seconds, sign, expected, note, stood in (
+      for seconds, last_sign, expected, note, stood in (
           (46, 49.0, UNKNOWN, "nobody saw its end: the watchdog may have aborted it", STOOD_50),
           (1, 4.9, EXIT(2), "no timeout is that short", {"step_seconds": 5.0, "state_seconds": 5.0}))),
     *(row(f"a rank skipped a collective, and the watchdog aborted {how} of the others", MISMATCH(3),
@@ -121,10 +124,10 @@ NCCL = (
         [aborted(0, 1.0, **issued(301, "all_to_all")), ended(1, **issued(301, "all_to_all")),
          ended(2, **issued(301, "all_to_all"), state_seconds=6.0),
          ended(3, **issued(301, "all_to_all", num_bytes=128))], steps=job_steps(16)),
-    row("the rank that hangs has issued the same collectives as far as it came", HANG(3),
+    row("the rank that hangs has issued the same collectives up to its position", HANG(3),
         [*(aborted(rank, **issued(301, "all_reduce", "all_to_all")) for rank in THREE),
          hanging(3, **issued(300, "all_to_all", "all_reduce"))]),
-    *(row(f"one rank aborts, and {name} {12} s before", EXIT(0),
+    *(row(f"one rank aborts, and {name} 12 s before", EXIT(0),
           [aborted(0, 1.0, sequences={"0": 301}, **STOOD_46),
            *(ended(rank, sequences={"0": 301}, **STOOD_46) for rank in (1, 2)),
            ended(3, sequences={"0": 301}, **{**STOOD_46, **moved})])
@@ -151,7 +154,7 @@ NCCL = (
 
 
 def last_two(num_bytes, op="all_reduce", sequence=301, then=()):
-    """Return the last two collectives of a rank, the latest first."""
+    """Return the last two collectives of a rank, the latest first; `then` has what it entered after them."""
     before = EnteredCollective("all_reduce", "0", sequence - 1, 64)
     return {"entered": (*then, EnteredCollective(op, "0", sequence, num_bytes), before)[:2]}
 
@@ -168,6 +171,7 @@ def lost(rank, num_bytes, op="all_reduce", **changes):
 
 
 def raising(message, **changes):
+    """Return rank 1 after it has raised an error with this message."""
     return dead(1, last_words=words("exception", "builtins.RuntimeError", message), **changes)
 
 
@@ -182,10 +186,10 @@ def sizes(op, first, *rest, **changes):
     return [gloo_aborted(0, first, op, **changes), *(lost(rank, size, op) for rank, size in enumerate(rest, 1))]
 
 
-EACH = {"launcher_gone_seconds": 4.0, "gone_seconds": 4.0, "exit_status": None}
-TWO = [gloo_aborted(rank, 4000, "all_to_all", **NO_STATUS) for rank in (0, 2)]
-THEN = (EnteredCollective("all_to_all", "0", 302, 64),)
-OLD = rank_state(1, host="node-b", **last_two(64, sequence=300))
+WITH_LAUNCHER = {"launcher_gone_seconds": 4.0, "gone_seconds": 4.0, "exit_status": None}
+TWO_ABORTED = [gloo_aborted(rank, 4000, "all_to_all", **NO_STATUS) for rank in (0, 2)]
+NEXT = (EnteredCollective("all_to_all", "0", 302, 64),)
+OLDER_REPORT = rank_state(1, host="node-b", **last_two(64, sequence=300))
 
 SIZES = (
     *(row(f"a rank enters an {op} with {size} bytes, the others with 4000; gloo aborts one", MISMATCH(1),
@@ -193,9 +197,9 @@ SIZES = (
            waiting(3, **last_two(4000, op))])
       for size in (5000, 3000) for op in ("all_reduce", "all_to_all")),
     row("gloo aborts the rank with the smaller size, and its peers are in the next collective", MISMATCH(1),
-        [gloo_aborted(1, 3000), *(lost(rank, 4000, **last_two(4000, then=THEN)) for rank in (0, 2, 3))]),
+        [gloo_aborted(1, 3000), *(lost(rank, 4000, **last_two(4000, then=NEXT)) for rank in (0, 2, 3))]),
     row("the rank with the larger size has gone on", MISMATCH(1),
-        [gloo_aborted(0, 4000), lost(1, 5000, **last_two(5000, then=THEN)), lost(2, 4000), lost(3, 4000)]),
+        [gloo_aborted(0, 4000), lost(1, 5000, **last_two(5000, then=NEXT)), lost(2, 4000), lost(3, 4000)]),
     row("the split sizes of a rank do not fit", MISMATCH(1),
         [raising(ENFORCE, **last_two(36, "all_to_all")), *(lost(rank, 32, "all_to_all") for rank in (0, 2, 3))]),
     row("gloo aborts a rank, and the agent of another one does not answer", UNKNOWN,
@@ -227,18 +231,18 @@ SIZES = (
     row("a rank with another size, and no exit status is known", MISMATCH(1),
         sizes("all_reduce", 4000, 5000, 4000, 4000, **NO_STATUS)),
     row("several ranks without exit status ended in an uneven all_to_all", UNKNOWN,
-        [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")]),
+        [*TWO_ABORTED, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")]),
     row("several ranks without exit status ended in an all_to_all that had been even before", MISMATCH(3),
-        [*TWO, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")], **{"steps": job_steps(16)}),
+        [*TWO_ABORTED, lost(1, 4000, "all_to_all"), lost(3, 5000, "all_to_all")], steps=job_steps(16)),
     row("several ranks without exit status ended in an all_to_all of equal sizes", EXIT(0, 2),
-        [*TWO, *(lost(rank, 4000, "all_to_all") for rank in (1, 3))]),
+        [*TWO_ABORTED, *(lost(rank, 4000, "all_to_all") for rank in (1, 3))]),
     *(row(f"all ranks end with their launcher in an uneven all_to_all; {text}", expected,
-          [gloo_aborted(rank, 6912 - 512 * (rank > 1), "all_to_all", launcher_status=status, **EACH)
+          [gloo_aborted(rank, 6912 - 512 * (rank > 1), "all_to_all", launcher_status=status, **WITH_LAUNCHER)
            for rank in range(4)])
       for status, text, expected in (
         (None, "the status of the launcher is unknown", QUIET),
-        ("signal SIGTERM", "the launcher had SIGTERM", QUIET),
-        ("signal SIGKILL", "the launcher had SIGKILL", EXIT(0, 1, 2, 3)))),
+        ("signal SIGTERM", "the launcher received SIGTERM", QUIET),
+        ("signal SIGKILL", "the launcher received SIGKILL", EXIT(0, 1, 2, 3)))),
     row("a rank aborts, and all sizes are equal", EXIT(0), sizes("all_reduce", *[4000] * 4)),
     row("the collective is asynchronous", MISMATCH(1),
         sizes("all_reduce", 4000, 5000, 4000, 4000, in_flight=None), "gloo's thread aborts the rank while it computes"),
@@ -253,9 +257,9 @@ SIZES = (
         [lost(rank, 1000 + rank) for rank in range(4)]),
     *(row(f"gloo aborts a rank ({text}), {name}", expected, [gloo_aborted(0, 4000, exit_status=status, **gone), peer])
       for status, text in (("signal SIGABRT", "SIGABRT"), (None, "an older kernel")) for name, expected, gone, peer in (
-        ("and the report of its peer is older", QUIET, {}, OLD),
+        ("and the report of its peer is older", QUIET, {}, OLDER_REPORT),
         ("and its peer shows another size", UNKNOWN, {}, waiting(1, host="node-b", **last_two(5000))),
-        ("and its peer shows nothing for 1.6 s", EXIT(0), {"gone_seconds": 1.6}, OLD))),
+        ("and its peer shows nothing for 1.6 s", EXIT(0), {"gone_seconds": 1.6}, OLDER_REPORT))),
     row("a rank is killed, and the report of its peer is older", EXIT(0),
-        [gloo_aborted(0, 4000, exit_status="signal SIGKILL"), OLD]),
+        [gloo_aborted(0, 4000, exit_status="signal SIGKILL"), OLDER_REPORT]),
 )  # fmt: skip

@@ -1,11 +1,11 @@
-"""Whole jobs that end: by their owner, with their launcher, by a fault of one rank, or because ranks never met."""
+"""Rows of whole jobs that end: by their owner, with their launcher, by one rank's fault, or as ranks never met."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from tests.build import DISCONNECT, NOW, rank_state, waiting, words
-from tests.detectors.endings.table import AGO, MESH_ERROR, RANK, STORE_ERROR, STORE_TIMEOUT, dead_
+from tests.detectors.endings.table import AGO, MESH_ERROR, RANK, STORE_ERROR, STORE_TIMEOUT, seen_dead
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import EXECUTED, RankState
 
@@ -16,42 +16,50 @@ LATE = 0.1  # a launcher looks for dead ranks every 0.1 s
 def gave_up(
     rank: int, text: str = "wait timeout after 6000ms, keys: /default_pg/0//cpu//0/1", type_: str = STORE_ERROR
 ) -> RankState:
+    """Return a rank that waited in init for the others in vain."""
     last_words = words("exception", type_, text, NOW - AGO + rank * 0.1)
     began = AGO - rank * 0.1
-    return dead_(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
+    return seen_dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
 
 
 def signalled(rank: int, name: str = "SIGTERM", late: float = 0.0, **changes) -> RankState:
+    """Return a rank that this signal ended, `late` seconds after the event."""
     last_words = words("signal", name, 'File "train.py", line 12', NOW - AGO + late)
-    return dead_(rank, AGO - late, AGO - 0.1, f"signal {name}", last_words, **changes)
+    return seen_dead(rank, AGO - late, AGO - 0.1, f"signal {name}", last_words, **changes)
 
 
-def interrupted_(rank: int, late: float = 0.0) -> RankState:
+def stopped_by_ctrl_c(rank: int, late: float = 0.0) -> RankState:
+    """Return a rank that Ctrl-C ended, `late` seconds after the event."""
     last_words = words("exception", "builtins.KeyboardInterrupt", "", NOW - AGO + late)
-    return dead_(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", last_words)
+    return seen_dead(rank, AGO - late, AGO - late - 0.8, "signal SIGINT", last_words)
 
 
 def broken(rank: int, late: float, status: str = "exit code 1") -> RankState:
+    """Return a rank that lost a connection, `late` seconds after the event, and ended up to 0.8 s later."""
     last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + late), in_collective=True)
-    return dead_(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, last_words)
+    return seen_dead(rank, AGO - late, max(AGO - late - 0.8, 0.6), status, last_words)
 
 
 def exits(rank: int, code: int, late: float = 0.0) -> RankState:
+    """Return a rank that left by `sys.exit` with this code, `late` seconds after the event; 0: it returned."""
     kind = ("exception", "builtins.SystemExit", str(code)) if code else ("exit", "", "")
     activity = "train" if code else "done"
-    return dead_(rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity)
+    return seen_dead(
+        rank, AGO - late, AGO - 0.8, f"exit code {code}", words(*kind, NOW - AGO + late), activity=activity
+    )
 
 
 def leaves(rank: int, how: str, code: int, late: float = 0.0, **changes) -> RankState:
     """Return a rank that left between two steps by `sys.exit` or `os._exit`."""
     last_words = words("exception", "builtins.SystemExit", str(code), NOW - AGO + late) if how == "sys.exit" else None
     state = {"phase": "other", "exit_status": f"exit code {code}", **changes}
-    return dead_(rank, AGO - late, AGO - late - 0.8, state.pop("exit_status"), last_words, **state)
+    return seen_dead(rank, AGO - late, AGO - late - 0.8, state.pop("exit_status"), last_words, **state)
 
 
 def raises(rank: int, late: float) -> RankState:
+    """Return a rank that raised an exception between two steps, `late` seconds after the event."""
     last_words = words("exception", "builtins.ValueError", "bad batch 17", NOW - AGO + late)
-    return dead_(rank, AGO - late, AGO - late - 0.8, "exit code 1", last_words, phase="other")
+    return seen_dead(rank, AGO - late, AGO - late - 0.8, "exit code 1", last_words, phase="other")
 
 
 def led(state: RankState) -> RankState:
@@ -67,49 +75,50 @@ def ends(rank: int, seconds: float = 3.0) -> RankState:
 
 
 def not_met(rank: int) -> RankState:
+    """Return a rank that did not reach the store in init."""
     last_words = words("exception", "torch.distributed.DistNetworkError", STORE_TIMEOUT, NOW - AGO + rank * 0.01)
     began = AGO - rank * 0.01
-    return dead_(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
+    return seen_dead(rank, began, began - 0.5, "exit code 1", last_words, activity="init", steps=0, sequences={})
 
 
 WHOLE_JOB = (
     row("all ranks return", QUIET, [exits(r, 0, r * 0.1) for r in ALL]),
     row("all ranks become another program by `exec`", QUIET,
-        [dead_(r, AGO, AGO - r * 0.5, EXECUTED, None) for r in ALL],
+        [seen_dead(r, AGO, AGO - r * 0.5, EXECUTED, None) for r in ALL],
         "their processes live on: the next stage of the job"),
     row("all ranks become another program by `exec`, except one that raises before", due("rank_exited", 1),
-        [raises(1, 0.0), *(dead_(r, AGO, AGO - 1.5, EXECUTED, None) for r in (0, 2, 3))]),
-    row("Ctrl-C (SIGINT to the process group)", QUIET, [interrupted_(r, r * 0.003) for r in ALL]),
+        [raises(1, 0.0), *(seen_dead(r, AGO, AGO - 1.5, EXECUTED, None) for r in (0, 2, 3))]),
+    row("Ctrl-C (SIGINT to the process group)", QUIET, [stopped_by_ctrl_c(r, r * 0.003) for r in ALL]),
     row("Ctrl-C on a busy machine: some ranks raise broken connections for seconds", QUIET,
-        [interrupted_(0), broken(1, 0.9), interrupted_(2, 1.5), broken(3, 2.0)],
+        [stopped_by_ctrl_c(0), broken(1, 0.9), stopped_by_ctrl_c(2, 1.5), broken(3, 2.0)],
         "no launcher sends SIGINT because a rank failed"),
     row("SIGTERM to the launcher, `scancel`, `kubectl delete`", QUIET, [signalled(r, late=r * 0.001) for r in ALL]),
     row("SIGTERM to one rank in init; its launcher ends the others, and the senders are unknown",
         due("unknown", severity="warning"), [signalled(RANK), *(signalled(r, late=LATE) for r in ALL if r != RANK)],
         "the owner may have ended all ranks, and the host may have let one handle the signal first"),
     row("SIGTERM to all; SIGKILL after a grace to ranks that go on", QUIET,
-        [signalled(0), signalled(1), signalled(2), dead_(3, 0.6, 0.6, "signal SIGKILL", None)]),
+        [signalled(0), signalled(1), signalled(2), seen_dead(3, 0.6, 0.6, "signal SIGKILL", None)]),
     row("SIGTERM to a launcher that passes it to nobody; SIGKILL to its ranks after a grace", QUIET,
-        [led(dead_(r, 0.6, 0.6, "signal SIGKILL", None)) for r in ALL], "a container's or a user's `kill`"),
+        [led(seen_dead(r, 0.6, 0.6, "signal SIGKILL", None)) for r in ALL], "a container's or a user's `kill`"),
     row("SIGTERM to the first process of a container: the kernel kills its ranks at once", QUIET,
-        [led(dead_(r, AGO - 0.1, AGO - 0.1, "signal SIGKILL", None)) for r in ALL],
+        [led(seen_dead(r, AGO - 0.1, AGO - 0.1, "signal SIGKILL", None)) for r in ALL],
         "the launcher was seen dead one look earlier"),
     row("SIGTERM to the first process of a container, seen in the same look as its ranks", QUIET,
-        [led(dead_(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL],
-        "all ranks were killed, and none has the signal"),
+        [led(seen_dead(r, AGO + 0.05 * r, AGO, "signal SIGKILL", None)) for r in ALL],
+        "all ranks were killed, and none received the signal"),
     row("SIGTERM to the first process of a container, seen after one of its ranks and before the others", QUIET,
-        [led(dead_(r, AGO + early, AGO + early, "signal SIGKILL", None))
+        [led(seen_dead(r, AGO + early, AGO + early, "signal SIGKILL", None))
          for r, early in enumerate((-0.1, 0.1, -0.1, -0.1))],
-        "all ranks were killed, and none has the signal"),
+        "all ranks were killed, and none received the signal"),
     row("SIGTERM to the first process of a container: the kernel kills its ranks while they leave", QUIET,
-        [led(dead_(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2), activity="done"))
-         for r in ALL],
+        [led(seen_dead(r, AGO + 0.1, AGO + 0.1, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.2),
+                   activity="done")) for r in ALL],
         "they were interrupted before, and either may be seen dead first"),
     row("SIGTERM to the first process of a container: two ranks have just left, and the kernel kills the others", QUIET,
-        [led(exits(0, 0)), led(exits(1, 0)), *(led(dead_(r, AGO, AGO, None, None)) for r in (2, 3))],
+        [led(exits(0, 0)), led(exits(1, 0)), *(led(seen_dead(r, AGO, AGO, None, None)) for r in (2, 3))],
         "multiprocessing.spawn interrupts its processes, which exit with code 0"),
     row("SIGKILL to a rank; the script that started the ranks ends all with `kill 0`", due("rank_exited", 1),
-        [led(dead_(1, AGO, AGO, "signal SIGKILL", None)), *(led(signalled(r, late=0.01)) for r in (0, 2, 3))],
+        [led(seen_dead(1, AGO, AGO, "signal SIGKILL", None)), *(led(signalled(r, late=0.01)) for r in (0, 2, 3))],
         "both are seen dead in one look"),
     row("SIGTERM to multiprocessing.spawn: one rank leaves, and the others wait for it", QUIET,
         [led(exits(0, 0)), *(led(waiting(r, 9.0)) for r in (1, 2, 3))],
@@ -129,9 +138,9 @@ WHOLE_JOB = (
           ("SIGHUP ended their launcher 40 s ago", {"launcher_status": "signal SIGHUP", "launcher_gone_seconds": 40.0},
            "they trained on without it"))),
     row("Ctrl-C; SIGKILL to a rank that hangs in its teardown", QUIET,
-        [*(interrupted_(r) for r in (0, 1, 2)),
-         dead_(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),
-    row("SIGHUP: the terminal was closed", QUIET, [dead_(r, AGO, AGO, "signal SIGHUP", None) for r in ALL]),
+        [*(stopped_by_ctrl_c(r) for r in (0, 1, 2)),
+         seen_dead(3, AGO + 0.1, 0.6, "signal SIGKILL", words("exit", "", "", NOW - AGO - 0.1), activity="done")]),
+    row("SIGHUP: the terminal was closed", QUIET, [seen_dead(r, AGO, AGO, "signal SIGHUP", None) for r in ALL]),
     row("SIGTERM, and the job's handler saves and exits 0", QUIET, [exits(r, 0) for r in ALL]),
     row("SIGTERM, and the job's handler saves and exits 143", QUIET, [exits(r, 143) for r in ALL]),
     row("SIGTERM, and the job's handler exits 1", due("rank_exited", 0), [exits(r, 1, r * 0.01) for r in ALL],
@@ -158,13 +167,13 @@ WHOLE_JOB = (
     row("all ranks raise the same error after the same step", due("rank_exited", 0),
         [raises(r, r * 0.01) for r in ALL]),
     row("SIGKILL to the launcher's process group", due("rank_exited", 0, 1, 2, 3),
-        [dead_(r, AGO, AGO, "signal SIGKILL", None) for r in ALL], "looks like a fault"),
+        [seen_dead(r, AGO, AGO, "signal SIGKILL", None) for r in ALL], "looks like a fault"),
     row("SIGKILL to a launcher whose ranks end with it", due("launcher_gone", "node-a"),
         [replace(exits(r, 0), launcher_status="signal SIGKILL", launcher_gone_seconds=AGO + 0.1) for r in ALL],
         "multiprocessing interrupts its children (prctl PR_SET_PDEATHSIG)"),
     row("all ranks end with their launcher, without last words, and no exit status is known",
         due("unknown", severity="warning"),
-        [replace(dead_(r, 6.0, 6.0, None, None), launcher_gone_seconds=6.0) for r in ALL],
+        [replace(seen_dead(r, 6.0, 6.0, None, None), launcher_gone_seconds=6.0) for r in ALL],
         "an older kernel, or an agent that was down: the owner or a fault"),
     row("SIGKILL to torchrun, and its ranks live", due("launcher_gone", "node-a", severity="warning"),
         [rank_state(r, launcher_status="signal SIGKILL", launcher_gone_seconds=9.0) for r in ALL], "the job moves"),
@@ -177,7 +186,7 @@ WHOLE_JOB = (
         "the pair is in the evidence"),
     row("no rank reaches the store", due("rendezvous_failed", "node-a"), [not_met(r) for r in ALL]),
     row("one rank does not reach the store, torchrun ends the others", due("rendezvous_failed", 1),
-        [signalled(0, late=1.0), replace(not_met(1)), signalled(2, late=1.0), signalled(3, late=1.0)]),
+        [signalled(0, late=1.0), not_met(1), signalled(2, late=1.0), signalled(3, late=1.0)]),
     row("one rank hangs on its way to the store, the others give up", due("rendezvous_failed", 1),
         [gave_up(0), signalled(1, late=2.0, activity="init", steps=0), gave_up(2), gave_up(3)]),
     row("the ranks reach the store, but one does not reach another", due("rendezvous_failed", "node-a"),

@@ -1,4 +1,4 @@
-"""Jobs that fail again and again: what counts as a crash loop, what repeats in it, and when it is over."""
+"""Rows of jobs that fail again and again: what counts as a crash loop, what repeats in it, and when it is over."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ def loop(name: str, due_: str, ends: list[LaunchEnd], ranks: list[RankState], no
     return row(name, due_, ranks, note, earlier_ends=ends, time=ends[-1].ended + later)
 
 
-TWO, THREE = [end(0), end(1)], [end(0), end(1), end(2)]
+TWO_ENDS, THREE_ENDS = [end(0), end(1)], [end(0), end(1), end(2)]
 LOOP, ORDINARY = due("crash_loop", 2), due("rank_exited", 2, severity="warning")
 LOOPS = (
-    loop("the third start fails without progress", LOOP, TWO, failing(), "it pages while restarts are left"),
-    loop("the second start fails", ORDINARY, TWO[:1], failing()),
+    loop("the third start fails without progress", LOOP, TWO_ENDS, failing(), "it pages while restarts are left"),
+    loop("the second start fails", ORDINARY, TWO_ENDS[:1], failing()),
     loop("the start of a supervisor fails", due("rank_exited", 2), [end(0, attempt=0)], failing(**LAST_RESTART)),
     loop("the last restart of a launcher fails", due("rank_exited", 2), [end(0, attempt=0)],
         failing(restart_count=1, max_restarts=1, attempt=1)),
-    loop("the start of a person fails", due("rank_exited", 2), TWO[:1], failing(**LAST_RESTART), later=1000),
+    loop("the start of a person fails", due("rank_exited", 2), TWO_ENDS[:1], failing(**LAST_RESTART), later=1000),
     loop("a supervisor starts the launcher again, and each start fails", LOOP, [end(0, attempt=0), end(1, attempt=0)],
         failing(**LAST_RESTART)),
     loop("each start fails at a later step", ORDINARY, [end(0, 100), end(1, 500), end(2, 900)], failing(2000)),
@@ -59,11 +59,12 @@ LOOPS = (
         "steps begin again at 0 in each start"),
     loop("each start saves checkpoints and fails in the same way", LOOP, [end(0, saved=True), end(1, saved=True)],
         failing(**SAVED), "the job does not resume them"),
-    loop("the start after progress fails", ORDINARY, [*TWO, end(2, 400)], failing(400, "another")),
-    loop("the second start after progress fails", LOOP, [*TWO, end(2, 400), end(3, 300)], failing(300)),
-    loop("a start fails an hour after the others", ORDINARY, [*TWO, end(2, began=NOW + 3600, ended=NOW + 3650)],
+    loop("the start after progress fails", ORDINARY, [*TWO_ENDS, end(2, 400)], failing(400, "another")),
+    loop("the second start after progress fails", LOOP, [*TWO_ENDS, end(2, 400), end(3, 300)], failing(300)),
+    loop("a start fails an hour after the others", ORDINARY, [*TWO_ENDS, end(2, began=NOW + 3600, ended=NOW + 3650)],
         failing(), "a person started it"),
-    loop("the owner ends the third start", QUIET, THREE, [terminated(r, 9.0, open_seconds=20.0) for r in range(4)]),
+    loop("the owner ends the third start", QUIET, THREE_ENDS,
+        [terminated(rank, 9.0, open_seconds=20.0) for rank in range(4)]),
     loop("ranks of one host fail in turn", due("crash_loop", "node-a"), [end(0, rank=0), end(1, rank=3)], failing()),
     loop("ranks of several hosts fail in turn", due("crash_loop"),
         [end(0, rank=0, host="node-b"), end(1, rank=3, host="node-c")], failing()),
@@ -72,9 +73,9 @@ LOOPS = (
     loop("each start fails before its first step", LOOP, [end(0, 0), end(1, 0)], failing(0)),
     loop("each start fails with another error", LOOP, [end(0, error="OSError: disk"), end(1, error="KeyError: 7")],
         failing()),
-    loop("the next launch starts", LOOP, THREE, running(0, activity="init", step_seconds_total=0.0)),
-    loop("the next launch is at the furthest step", LOOP, THREE, running(118)),
-    loop("the next launch is 0.7 s beyond the furthest step", LOOP, THREE, running(125)),
-    loop("the next launch is 10 s beyond the furthest step", QUIET, THREE, running(219)),
-    loop("the next launch saves the first checkpoint", QUIET, THREE, running(20, **SAVED)),
+    loop("the next launch starts", LOOP, THREE_ENDS, running(0, activity="init", step_seconds_total=0.0)),
+    loop("the next launch is at the furthest step", LOOP, THREE_ENDS, running(118)),
+    loop("the next launch is 0.7 s beyond the furthest step", LOOP, THREE_ENDS, running(125)),
+    loop("the next launch is 10 s beyond the furthest step", QUIET, THREE_ENDS, running(219)),
+    loop("the next launch saves the first checkpoint", QUIET, THREE_ENDS, running(20, **SAVED)),
 )  # fmt: skip

@@ -1,4 +1,7 @@
-"""Jobs in which one rank ends first: who is at fault, and what only seems so. The ranks are 0 to 3 on one host."""
+"""Rows of jobs in which one rank ends first: who is at fault, and who only seems to be.
+
+Unless a row says otherwise, a job has the ranks 0 to 3 on one host.
+"""
 
 from dataclasses import replace
 from itertools import permutations
@@ -19,7 +22,7 @@ from tests.build import (
 )
 from tests.detectors.stalls import QUIET, due, others, row
 
-UNKNOWN = {"watched": False}  # an agent that was restarted did not see how it ended
+UNWATCHED = {"watched": False}  # an agent that was restarted did not see how it ended
 
 
 def without_launcher(rank, gone=6.0):
@@ -35,33 +38,37 @@ def leaving(rank, seconds=1.0, message="bad batch 17", type_="builtins.ValueErro
 
 
 def lost(rank, seconds, **changes):
+    """Return a rank that lost a connection, and whose process has not ended yet."""
     return leaving(rank, seconds, DISCONNECT, "builtins.RuntimeError", **changes)
 
 
 def left(rank, seconds):
-    """Return a rank that left the loop this long ago, and whose process has not ended yet."""
+    """Return a rank that left the loop `seconds` ago, and whose process has not ended yet."""
     return rank_state(rank, activity="done", activity_seconds=seconds, step_seconds=seconds, lease_seconds=None)
 
 
 def failed(rank, gone):
+    """Return a rank that lost a connection, 4 s after its last step."""
     return disconnected(rank, gone, step_seconds=gone + 4.0)
 
 
 def cancelled(rank, seconds=4.0, **changes):
+    """Return a rank that Ctrl-C interrupted, and whose process has not ended yet."""
     return leaving(rank, seconds, "", "builtins.KeyboardInterrupt", **changes)
 
 
 def restarting(rank, gone, **changes):
+    """Return the ranks of a launcher with restarts left: one was killed, and the launcher ended the others."""
     ended = [terminated(other, gone - 0.2) for other in ALL if other != rank]
     return [replace(r, max_restarts=3) for r in (killed(rank, gone, **changes), *ended)]
 
 
 ALL = range(4)
 AHEAD = words("exception", "builtins.ValueError", "bad batch 17", NOW - 1.2 + 30)
-SLOW = {"lease_seconds": 60.0, "overdue_seconds": 0.0}  # steps of two seconds
-TOGETHER = due("unknown", severity="warning")
+SLOW_STEPS = {"lease_seconds": 60.0, "overdue_seconds": 0.0}  # steps of two seconds
+UNCLEAR = due("unknown", severity="warning")
 
-ORDERS = (  # not on the page
+ORDERS = (  # not on the page, because they differ only in the order of the ends
     *(row(f"SIGKILL to a rank; the ends are seen after {order}", due("rank_exited", 2),
           [killed(2, order[0]), *(disconnected(r, gone) for r, gone in zip((0, 1, 3), order[1:], strict=True))])
       for order in permutations((1.00, 1.03, 1.06, 1.10))),
@@ -101,7 +108,8 @@ ONE_RANK = (
     row("a rank raises while the other ranks move", QUIET,
         [leaving(1, overdue_seconds=0.0), *map(rank_state, (0, 2, 3))], "its exception may not end it"),
     *(row(f"a rank that lost a connection {since} s ago still ends, and the others stepped {stepped} s ago", expected,
-          [lost(1, since, **{**SLOW, "step_seconds": since + 1}), *(waiting(r, stepped, **SLOW) for r in (0, 2, 3))])
+          [lost(1, since, **{**SLOW_STEPS, "step_seconds": since + 1}),
+           *(waiting(rank, stepped, **SLOW_STEPS) for rank in (0, 2, 3))])
       for since, stepped, expected in ((13.0, 14.0, due("connection_lost")), (8.0, 9.0, QUIET), (13.0, 2.0, QUIET))),
     row("a rank was killed, and its launcher has ended with restarts left", due("rank_exited", 2),
         [replace(r, max_restarts=3, launcher_gone_seconds=0.5) for r in (killed(2), *others(2, terminated))],
@@ -129,7 +137,7 @@ ONE_RANK = (
     row("Ctrl-C, and two ranks hang in their teardown", QUIET,
         [cancelled(0), cancelled(1), interrupted(2), waiting(3)], "the launcher kills them soon"),
     row("Ctrl-C, and all ranks hang in their teardown", QUIET, [cancelled(rank) for rank in ALL]),
-    row("Ctrl-C, and all ranks hang in their teardown for 90 s", TOGETHER,
+    row("Ctrl-C, and all ranks hang in their teardown for 90 s", UNCLEAR,
         [cancelled(rank, 90.0, step_seconds=95.0) for rank in ALL], "the job hangs"),
     row("a rank trains on after an exception, and hangs later", due("compute_hang", 1, severity="warning"),
         [leaving(1, 60.0, step_seconds=5.0), *others(1)]),
@@ -158,14 +166,14 @@ ONE_RANK = (
         [without_launcher(rank, 3.0) for rank in ALL]),
     row("ranks of an older kernel end with their launcher, and one of them ended first", due("rank_exited", 2),
         [without_launcher(2, 9.0), *(without_launcher(rank, 1.0) for rank in (0, 1, 3))]),
-    row("ranks ended while no agent watched them", TOGETHER, [dead(rank, 6.0, **UNKNOWN) for rank in ALL],
+    row("ranks ended while no agent watched them", UNCLEAR, [dead(rank, 6.0, **UNWATCHED) for rank in ALL],
         says="without last words, while no agent watched them"),
-    row("ranks ended while no agent watched them, and one seems to have ended first", TOGETHER,
-        [dead(2, 9.0, **UNKNOWN), *(dead(rank, 6.0, **UNKNOWN) for rank in (0, 1, 3))], "its age is an estimate"),
+    row("ranks ended while no agent watched them, and one seems to have ended first", UNCLEAR,
+        [dead(2, 9.0, **UNWATCHED), *(dead(rank, 6.0, **UNWATCHED) for rank in (0, 1, 3))], "its age is an estimate"),
     row("a rank ended while no agent watched it, and its peers lost a connection", due("rank_exited", 1),
-        [dead(1, 2.0, **UNKNOWN), *others(1, disconnected)]),
+        [dead(1, 2.0, **UNWATCHED), *others(1, disconnected)]),
     row("a rank ended while no agent watched it, and its peers wait", due("rank_exited", 1),
-        [dead(1, 2.0, **UNKNOWN), *others(1)]),
+        [dead(1, 2.0, **UNWATCHED), *others(1)]),
     row("all ranks are killed, and their status is known", due("rank_exited", *ALL), [*map(killed, ALL)]),
     row("watched ranks end at once without last words, and their launcher lives", due("rank_exited", *ALL),
         [dead(rank, 6.0) for rank in ALL], "an owner's signal leaves last words"),

@@ -1,4 +1,4 @@
-"""Jobs whose function a framework runs: it catches the function's exceptions, and ends the processes itself, later.
+"""Rows of jobs whose function a framework runs: it catches the function's exceptions, and ends the processes later.
 
 Ray ends its actors with exit code 1, a pool of processes ends its workers with SIGTERM or lets them leave, and what
 runs in a container is killed. None of that says whether the function returned or raised.
@@ -9,33 +9,35 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.build import DISCONNECT, NOW, finished, rank_state, waiting, words
-from tests.detectors.endings.table import AGO, LAUNCHER_PID, dead_
+from tests.detectors.endings.table import AGO, LAUNCHER_PID, seen_dead
 from tests.detectors.stalls import QUIET, due, row
 from zmon.schema.rank import LastWords, RankState
 
 ALL = range(4)
-RAN = 2.0  # seconds from the end of the function to the end of its process
+TEARDOWN_SECONDS = 2.0  # from the end of the function to the end of its process
 ENDS = {  # who ends the processes afterwards, by the exit status
     "Ray ends its actors": "exit code 1",
     "the framework terminates them": "signal SIGTERM",
     "Kubernetes or the framework kills them": "signal SIGKILL",
     "they may leave": "exit code 0",
 }
-FAILED_LAUNCHER = {"launcher_status": "exit code 1", "launcher_gone_seconds": AGO - RAN - 0.3}
+FAILED_LAUNCHER = {"launcher_status": "exit code 1", "launcher_gone_seconds": AGO - TEARDOWN_SECONDS - 0.3}
 
 
 def _ended(rank: int, status: str, last_words: LastWords | None, **changes) -> RankState:
-    """Return a rank whose function ended `AGO` and whose process `RAN` seconds later."""
+    """Return a rank whose function ended `AGO` seconds ago, and whose process ended `TEARDOWN_SECONDS` later."""
     state = {"max_restarts": None, "step_seconds": AGO + 0.02, "state_seconds": AGO + 0.02, "phase": "other"}
-    return dead_(rank, AGO, AGO - RAN, status, last_words, **{**state, **changes})
+    return seen_dead(rank, AGO, AGO - TEARDOWN_SECONDS, status, last_words, **{**state, **changes})
 
 
 def returned(rank: int, status: str = "exit code 1", **changes) -> RankState:
+    """Return a rank whose function returned."""
     last_words = words("exit", "ray.train", "", NOW - AGO)
     return _ended(rank, status, last_words, **{"activity": "done", "lease_seconds": None, **changes})
 
 
 def raised(rank: int, status: str = "exit code 1", late: float = 0.0, **changes) -> RankState:
+    """Return a rank whose function raised, by default during a save; its last words came `late` seconds later."""
     last_words = words("exception", "builtins.OSError", "no space left on /ckpt", NOW - AGO + late)
     return replace(
         _ended(rank, status, last_words, **{"activity": "checkpoint", **changes}), last_words_seconds=AGO - late
@@ -45,10 +47,11 @@ def raised(rank: int, status: str = "exit code 1", late: float = 0.0, **changes)
 def wordless(rank: int, status: str = "exit code 1", gone: float = 6.0, **changes) -> RankState:
     """Return a rank of a runner that zmon does not know, in no collective, after its last step."""
     state = {"max_restarts": None, "phase": "other", "step_seconds": gone + 0.4, "state_seconds": gone + 0.4}
-    return dead_(rank, gone, gone, status, None, **{**state, **changes})
+    return seen_dead(rank, gone, gone, status, None, **{**state, **changes})
 
 
 def lost(rank: int) -> RankState:
+    """Return a rank whose function raised because a connection broke."""
     last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - AGO + 0.1), in_collective=True)
     return _ended(rank, "exit code 1", last_words)
 

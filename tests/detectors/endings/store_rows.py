@@ -1,4 +1,4 @@
-"""Ranks that never met at the store, and connections that break: who waited in vain, and who is one of a pair."""
+"""Rows of ranks that never met at the store, and of connections that broke: who is missing, and who is the pair."""
 
 from dataclasses import replace
 
@@ -18,16 +18,19 @@ WAITING = 'File "distributed_c10d.py", line 2101 in _new_process_group_helper\n 
 LOADING = 'File "dataset.py", line 12 in read'
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
 START = {"activity": "init", "steps": 0, "sequences": {}, "in_flight": None}
+STOOD = {"step_seconds": 13.5, "state_seconds": 13.4}  # since the last step, longer than the timeout of 10 s
+AHEAD = {"sequences": {"0": 301}}  # one collective more than a rank has by default
 
 
 def starting(rank: int) -> RankState:
+    """Return a rank that lives, in init."""
     return rank_state(rank, **START)
 
 
 def stopped_by(
     rank: int, ago: float, message: str, type_: str = "torch.distributed.DistNetworkError", **changes
 ) -> RankState:
-    """Return a rank that an error ended so many seconds ago, by default in init."""
+    """Return a rank that an error ended `ago` seconds ago, by default in init."""
     last_words = words("exception", type_, message, NOW - ago)
     return dead(rank, ago, exit_status="exit code 1", last_words=last_words, **{**START, **changes})
 
@@ -53,7 +56,7 @@ def ended_at(rank: int, stack: str) -> RankState:
 
 
 def victim(rank, ago, peer, host=None, wrapped=False):
-    """Return a rank whose connection to the host with the number `peer` broke so many seconds ago."""
+    """Return a rank whose connection to the host with the number `peer` broke `ago` seconds ago."""
     error = f"[gloo/transport/tcp/pair.cc:534] Connection reset by peer [10.0.0.{peer + 1}]:9401"
     last_words = words("exception", "builtins.RuntimeError", error, NOW - ago)
     if wrapped:
@@ -87,14 +90,14 @@ def hung(rank: int, how=terminated, **changes) -> RankState:
 
 
 def hanging(rank: int, **changes) -> RankState:
+    """Return a rank that still stands in the job's code since its last step."""
     return rank_state(rank, **{**STOOD, "overdue_seconds": 12.0, "phase": "other", **changes})
 
 
-STOOD = {"step_seconds": 13.5, "state_seconds": 13.4}
-AHEAD = {"sequences": {"0": 301}}
 IN_A_COLLECTIVE = {"in_flight": waiting(0).in_flight}
 NEW_GROUP = "3//cpu//0/1"  # the key of the address of rank 1 in gloo's third group
 HUNG = "the others had waited for it, and ended first"
+# The connection between ranks 1 and 2 broke first; the others lost theirs 0.8 s later.
 PAIR = [victim(1, 2.0, 2, wrapped=True), victim(2, 1.995, 1, wrapped=True), victim(0, 1.2, 2), victim(3, 1.2, 2)]
 
 STORE = (
@@ -122,7 +125,7 @@ STORE = (
         due("connection_lost", "node-b", "node-c"), PAIR, "the pair is in the evidence", hardware=windows()),
     row("the addresses in the errors are of other hosts", due("connection_lost"),
         [victim(0, 1.2, 2), victim(1, 2.0, 3), victim(2, 1.995, 3), victim(3, 1.2, 2)],
-        **{"hardware": windows()}),
+        hardware=windows()),
     *(row(f"monitored_barrier gives up, and its error names {text.lower()}", due("rank_exited", *missing),
           [at_barrier(0, text), *(hung(r, **(AHEAD if r not in missing else {})) for r in (1, 2, 3))], says=HUNG)
       for text, missing in (("Rank 1", (1,)), ("Ranks 1, 3", (1, 3)))),

@@ -46,8 +46,8 @@ class Way:
     """One way in which one rank ends by itself, and the diagnosis that is due."""
 
     name: str
-    cause: str | None  # None: quiet
-    status: str | None  # None: unknown, as its process still runs
+    cause: str
+    status: str
     says: tuple[str, str, str] | None = None  # kind, type and message of its last words
     fails: bool = True  # the launcher ends the survivors
     slow: bool = False  # the process of the rank needs 0.8 s to end after its last words
@@ -79,7 +79,9 @@ WAYS = (
 )  # fmt: skip
 
 
-def dead_(rank: int, began: float, gone: float, status: str, last_words: LastWords | None, **changes) -> RankState:
+def seen_dead(
+    rank: int, began: float, gone: float, status: str | None, last_words: LastWords | None, **changes
+) -> RankState:
     """Return a rank that began to end `began` seconds ago and was seen dead `gone` seconds ago."""
     fields = {"last_words": last_words, "last_words_seconds": began if last_words else None}
     return dead(rank, gone, **{"exit_status": status, **fields, "step_seconds": AGO + 0.02, **changes})
@@ -94,11 +96,11 @@ def _survivor(rank: int, delay: float, when: str, launcher: Launcher, failed: bo
         if ended_by:
             last_words = words("signal", "SIGTERM", 'File "train.py", line 3', NOW - broken + 0.06)
             last_words = replace(last_words, sender_pid=LAUNCHER_PID)
-            return dead_(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
+            return seen_dead(rank, broken - 0.06, broken - 0.1, status, last_words, **changes)
         last_words = words("exception", STORE_ERROR, STORE_TIMEOUT, NOW - broken)
-        return dead_(rank, broken, broken - 0.8, status, last_words, **changes)
+        return seen_dead(rank, broken, broken - 0.8, status, last_words, **changes)
     last_words = replace(words("exception", "builtins.RuntimeError", DISCONNECT, NOW - broken), in_collective=True)
-    return dead_(rank, broken, broken - (0.1 if ended_by else 0.8), status, last_words, **changes)
+    return seen_dead(rank, broken, broken - (0.1 if ended_by else 0.8), status, last_words, **changes)
 
 
 def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
@@ -112,11 +114,13 @@ def ranks_after(way: Way, when: str, launcher: Launcher) -> list[RankState]:
     place = {"max_restarts": launcher.restarts, "activity": activity, "steps": 0 if when == "init" else 118}
     if when == "teardown":
         done = way.says is None or way.says[0] != "exception"
-        first = dead_(RANK, AGO, AGO - delay, way.status, last, **{**place, "activity": "done" if done else "train"})
+        activity = "done" if done else "train"
+        first = seen_dead(RANK, AGO, AGO - delay, way.status, last, **{**place, "activity": activity})
         last_words = words("exit", "", "", NOW - AGO - 0.5)
         finished = {**place, "activity": "done", "lease_seconds": None}
-        return [first, *(dead_(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))]
-    first = dead_(RANK, AGO, AGO - delay, way.status, last, **place)
+        others = (seen_dead(r, AGO + 0.5, AGO - 0.2, "exit code 0", last_words, **finished) for r in (0, 2, 3))
+        return [first, *others]
+    first = seen_dead(RANK, AGO, AGO - delay, way.status, last, **place)
     return [first, *(_survivor(r, delay, when, launcher, way.fails, **place) for r in (0, 2, 3))]
 
 

@@ -9,6 +9,7 @@ BY_NAME = {row_.scene: row_ for row_ in LOOPS}
 
 
 def finding_of(row_):
+    """Return the first finding about the job of a row."""
     return STALL.detect(row_.job)[0]
 
 

@@ -8,8 +8,12 @@ from tests.build import NOW, disconnected, killed, raised
 from tests.detectors.stalls import detect, others
 from zmon.schema.host import CgroupSample, HostLoad, HostSample, HostWindow, KernelEvent, KernelLog
 
-GROUP = CgroupSample("/job", (("job", 2), ("job", 3)), 1 << 30, 2 << 30, None, None, 0)
-LOAD = HostLoad({}, 1 << 30, 8 << 30, 0, oom_kills=4)
+GIB = 1 << 30
+GROUP = CgroupSample(
+    "/job", (("job", 2), ("job", 3)), memory_used_bytes=GIB, memory_limit_bytes=2 * GIB, cpu_limit_cores=None,
+    throttled_seconds=None, oom_kills=0,
+)  # fmt: skip
+LOAD = HostLoad({}, memory_available_bytes=GIB, memory_total_bytes=8 * GIB, swap_used_bytes=0, oom_kills=4)
 LOADER = "DataLoader worker (pid 77) is killed by signal: Killed."
 
 
@@ -29,12 +33,18 @@ def window(group_kills=0, host_kills=4, killed_pid=None, when=NOW - 2, host="nod
 @pytest.mark.parametrize(
     ("victim", "hardware", "text"),
     [
-        (killed(2), window(killed_pid=1002, group_kills=1),
-         "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed process 1002"),
-        (killed(2), window(group_kills=1),
-         "out of memory: the kernel killed 1 process in its control group /job (limit 2.00 GiB)"),
-        (raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 process"),
-        (killed(2), window(host_kills=5), "probably out of memory"),
+        pytest.param(
+            killed(2), window(killed_pid=1002, group_kills=1),
+            "signal SIGKILL (out of memory, by the kernel's log: Memory cgroup out of memory: Killed process 1002",
+            id="the log of the kernel"),
+        pytest.param(
+            killed(2), window(group_kills=1),
+            "out of memory: the kernel killed 1 process in its control group /job (limit 2.00 GiB)",
+            id="the counter of its group"),
+        pytest.param(
+            raised(2, message=LOADER), window(group_kills=1), f"{LOADER} (out of memory: the kernel killed 1 process",
+            id="the counter of its group, after a loader was killed"),
+        pytest.param(killed(2), window(host_kills=5), "probably out of memory", id="the counter of the host"),
     ],
 )  # fmt: skip
 def test_kill_is_out_of_memory_by_the_most_certain_source(victim, hardware, text):

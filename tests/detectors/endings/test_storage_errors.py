@@ -5,21 +5,28 @@ import pytest
 from tests.build import raised
 from tests.detectors.stalls import detect, others
 
+FILE = "/ckpt/step-100.pt"
+
 
 @pytest.mark.parametrize(
-    ("message", "command"),
+    ("message", "commands"),
     [
-        ("[Errno 28] No space left on device: '/ckpt/step-100.pt'", "`quota -s`"),
-        ("[Errno 122] Disk quota exceeded: '/ckpt/step-100.pt'", "`quota -s`"),
-        ("[Errno 5] Input/output error: '/ckpt/step-100.pt'", "`df -h /ckpt/step-100.pt`, `dmesg -T"),
-        ("[Errno 30] Read-only file system: '/ckpt/step-100.pt'", "`df -h /ckpt/step-100.pt`, `dmesg -T"),
+        (f"[Errno 28] No space left on device: '{FILE}'", f"`df -h {FILE}`, `df -i {FILE}`, `quota -s`"),
+        (f"[Errno 122] Disk quota exceeded: '{FILE}'", f"`df -h {FILE}`, `df -i {FILE}`, `quota -s`"),
+        (f"[Errno 5] Input/output error: '{FILE}'", f"`df -h {FILE}`, `dmesg -T"),
+        (f"[Errno 30] Read-only file system: '{FILE}'", f"`df -h {FILE}`, `dmesg -T"),
         ("PytorchStreamWriter failed writing file data/0: file write failed", "`df -h PATH`"),
         ("[enforce fail at inline_container.cc:659] . unexpected pos 64 vs 0", "`df -h PATH`"),
-        ("bad batch 17", "GPU error?"),  # another error
     ],
 )
-def test_disk_and_path_are_in_the_next_steps(message, command):
+def test_next_steps_after_a_disk_error_are_about_the_disk_of_the_file(message, commands):
     detail = detect(raised(1, message=message), *others(1)).detail
-    assert command in detail
-    assert ("/ckpt/step-100.pt`" in detail) is ("/ckpt" in message)
-    assert ("df -h" in detail) is ("GPU" not in detail)
+    assert commands in detail
+    assert (FILE in detail) is (FILE in message)
+    assert "GPU" not in detail
+
+
+def test_next_steps_after_another_error_do_not_mention_the_disk():
+    detail = detect(raised(1, message="bad batch 17"), *others(1)).detail
+    assert "GPU error?" in detail
+    assert "df -h" not in detail

@@ -20,7 +20,7 @@ def left(standing, seconds=60.0, phase="other", **changes):
 
 
 def reports(*ranks, seconds=60.0, standing=SPINS, inside="other", **changes):
-    """Return a job that waits for rank 2, whose last step was so long ago; these ranks are outside their loops.
+    """Return a job that waits for rank 2, whose last step was `seconds` ago; these ranks are outside their loops.
 
     The others wait in the phase `inside`.
     """

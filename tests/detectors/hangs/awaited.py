@@ -24,6 +24,7 @@ def on_gpu(rank, count=300):
 
 
 def sends(rank):
+    """Return a rank inside a `send`."""
     return inside(rank, "send", 0)
 
 
@@ -98,7 +99,7 @@ AWAITED = (
     Row("one rank finishes steps, and the others wait", "quiet", job(rank_state(3))),
     Row("all ranks compile their first step", "quiet", job(rest=partial(outside, **COMPILES))),
     Row("one rank compiles its first step", "quiet", job(outside(0, **COMPILES), rest=partial(waiting, seconds=60.0))),
-    Row("all ranks wait in a first step that is fifty times longer", "quiet",
+    Row("all ranks wait for 60 s in their first step", "quiet",
         job(rest=partial(waiting, seconds=60.0, step=1, lease_seconds=1800.0, overdue_seconds=0.0))),
     Row("one rank evaluates, and the others wait at a barrier", "quiet",
         job(outside(0, **EVALUATES), rest=partial(waiting, seconds=20.0, op="barrier"))),
@@ -109,13 +110,14 @@ AWAITED = (
 
 
 def left(gone, **changes):
-    """Return a job that may restart, in which the last rank left so many seconds ago."""
+    """Return a job that may restart, in which the last rank left `gone` seconds ago."""
     restarts = {"max_restarts": 2, "restart_count": 0}
     return job(finished(3, gone, activity_seconds=gone, **restarts, **changes),
                rest=partial(waiting, seconds=9.0, **restarts))  # fmt: skip
 
 
 LIVES = {"alive": True, "exit_status": None}
+# A rank that has left its process group, and whose process lives.
 RESTS = {"activity": "done", "step_seconds": 100.0, "lease_seconds": None, "overdue_seconds": 0.0}
 FINISHED = (
     Row("a rank leaves, and the others wait for it", "uneven_end, critical, rank 3", job(finished(3, 60.0)),
@@ -146,6 +148,7 @@ FINISHED = (
 
 
 def goes_on(rank, seconds, **changes):
+    """Return a rank that has been in no collective and in no step for this time."""
     times = {"step_seconds": seconds, "state_seconds": seconds, "overdue_seconds": seconds - 1.5}
     return outside(rank, "other", **times, **changes)
 

@@ -19,7 +19,7 @@ HUNG = "compute_hang, {}, rank 2"
 
 
 def locked(seconds, waits=LOCK, **changes):
-    """Return what looks show at a rank in which nothing changes for so long."""
+    """Return what looks show at a rank in which nothing has changed for these seconds."""
     return Standing(**{"unchanged_seconds": seconds, "waits": waits, **changes})
 
 
@@ -44,7 +44,7 @@ def starting(standing, seconds):
 
 
 def starting_loaders(seconds, *standings):
-    """Return a job whose ranks have all been starting data loaders for so long, and what the hub saw of some."""
+    """Return a job whose ranks have all been starting data loaders for these seconds, and what the hub saw of some."""
     lease = {"lease_seconds": 300.0, "overdue_seconds": max(0.0, seconds - 300.0)}
     rest = partial(
         outside, activity="loader_start", activity_seconds=seconds, state_seconds=seconds, step_seconds=seconds, **lease

@@ -29,6 +29,7 @@ def one(state, standing=None, frame=STEP, **changes):
 
 
 def starts_loader(seconds):
+    """Return the only rank of a job, which has been starting its data loader for these seconds."""
     return only(seconds=seconds, lease=300.0, activity="loader_start", activity_seconds=seconds)
 
 

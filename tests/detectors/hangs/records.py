@@ -16,6 +16,7 @@ from tests.detectors.stalls import Row, inside, job, outside
 
 WAITS = flight(pending(301))
 STARTED = flight(pending(301, state="started"))
+GATHERS = flight(pending(301, "nccl:_all_gather_base"))
 GLOO_WAITS = replace(WAITS, pending=(pending(301, "gloo:all_reduce", "gloo:0"),), last={"gloo:0": 300})
 GLOO_HANGS = replace(flight(), last={"gloo:0": 300})
 NOTHING = replace(flight(), last={})
@@ -118,7 +119,7 @@ RECORDS = (
       for what, other in (("a different operation", pending(301, "nccl:all_to_all")),
                           ("a different size", pending(301, num_bytes=8)))),
     Row("two ranks have one operation pending, and two a different one", "unknown, critical, nobody",
-        records(r2=(other := flight(pending(301, "nccl:_all_gather_base"))), r3=other), "ranks 2, 3"),
+        records(r2=GATHERS, r3=GATHERS), "ranks 2, 3"),
     *(Row(f"the ranks have {name} pending with different sizes", UNKNOWN, sizes(f"nccl:{name}", *range(4)))
       for name in ("all_gather", "all_to_all", "broadcast", "reduce")),
     Row("one rank has a different size in an all_to_all whose sizes were equal so far",

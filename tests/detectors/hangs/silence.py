@@ -31,6 +31,7 @@ def moving(seconds, unchanged, pauses=(), frames=None, phase="data", **changes):
 
 
 def standing(frames, *ranks, rest=inside, **changes):
+    """Return a job whose ranks stand in these frames, by rank; by default all are in a collective."""
     return job(*ranks, rest=rest, frames=frames, **changes)
 
 

@@ -1,7 +1,7 @@
 """Every way in which a job can stand still, with the expected finding: rows that tests judge and a page prints.
 
-`docs/hangs.md` is generated from these rows, and `test_table.py` judges them. The jobs have four ranks, and a lease of
-1.5 s; ranks wait in a collective for 5 s unless a row has another time.
+`docs/hangs.md` is generated from these rows, and `test_table.py` judges them. Unless a row says otherwise, a job has
+four ranks and a lease of 1.5 s, and ranks that wait have been in their collective for 5 s.
 """
 
 from tests.detectors.hangs.after_training import AFTER_TRAINING

@@ -16,6 +16,7 @@ from zmon.schema.limits import MAX_NAMED_MISSING
 
 
 def finding_about(scene, detector=STALL):
+    """Return the only finding about a job."""
     (finding,) = detector.detect(scene)
     return finding
 

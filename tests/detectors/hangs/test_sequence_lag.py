@@ -12,7 +12,7 @@ USUAL = (1000,) * 4
 
 
 def step(number, sent=USUAL, stands_for=1, mean=None):
-    """Return a step in which the ranks send so many bytes in all-reduces."""
+    """Return a step in which the ranks send these bytes in all-reduces."""
     amounts = {"all_reduce": sent}
     return aligned_step(
         number, stands_for, 0.02, 0, (0.0,) * len(sent), sent_bytes=amounts, received_bytes=amounts, mean=mean

@@ -8,6 +8,11 @@ from zmon.schema.host import HostSample, HostWindow, NicSample, TcpPeer, TcpSamp
 NODES = ("node-a", "node-b", "node-c", "node-d")
 EIGHT = tuple(f"node-{letter}" for letter in "abcdefgh")
 MB = 1e6
+ETH1 = NicSample("eth1", "tcp", up=True, speed_bytes_per_second=None, received_bytes=0, transmitted_bytes=0, errors={})
+IDLE = {  # the fields of a connection whose queues are empty
+    "send_queue_bytes": 0, "receive_queue_bytes": 0, "retransmitted_segments": 0, "delivery_bytes_per_second": None,
+    "round_trip_seconds": None,
+}  # fmt: skip
 
 
 def number(host):
@@ -16,12 +21,13 @@ def number(host):
 
 
 def address(host):
+    """Return the address of a host."""
     return f"10.0.0.{number(host) + 1}"
 
 
 def connection_samples(rank, peer, rate, num_bytes=2 * MB):
     """Return the connection of a rank to a peer before and after it sent some bytes at this rate."""
-    before = TcpPeer("job", rank, peer, 2, 0, 0, 0, None, None, 1_000_000, 3.0)
+    before = TcpPeer("job", rank, peer, num_sockets=2, **IDLE, acked_bytes=1_000_000, busy_seconds=3.0)
     return before, replace(before, acked_bytes=1_000_000 + round(num_bytes), busy_seconds=3.0 + num_bytes / rate)
 
 
@@ -29,10 +35,9 @@ def window(host, sends, up=True, before_up=True, worked=frozenset({"eth1"}), num
     """Return a host that sent to its peers; `sends` has the rate in bytes per second, by peer."""
     pairs = [connection_samples(number(host), address(peer), rate, num_bytes) for peer, rate in sends.items()]
     now = TcpSample(0, tuple(after for _, after in pairs), (address(host),), ("eth1",))
-    nic = NicSample("eth1", "tcp", up, None, 0, 0, {})
     return HostWindow(
-        host, 60.0, HostSample(nics=(replace(nic, up=before_up),)), HostSample(nics=(nic,), tcp=now), worked,
-        recent=replace(now, peers=tuple(before for before, _ in pairs)),
+        host, 60.0, HostSample(nics=(replace(ETH1, up=before_up),)), HostSample(nics=(replace(ETH1, up=up),), tcp=now),
+        worked, recent=replace(now, peers=tuple(before for before, _ in pairs)),
     )  # fmt: skip
 
 
@@ -86,16 +91,15 @@ def _mesh_window(host, pairs, cut, timeouts):
         connection(number(host), address(peer), timeouts if host[-1] + peer[-1] in cut else 0) for peer in peers
     )
     tcp = TcpSample(0, tuple(connections), (address(host),), ("eth1",))
-    nic = NicSample("eth1", "tcp", True, None, 0, 0, {})
-    sample = HostSample(nics=(nic,), tcp=tcp)
+    sample = HostSample(nics=(ETH1,), tcp=tcp)
     return HostWindow(host, 60.0, sample, sample, frozenset({"eth1"}))
 
 
 def connection(rank, peer, timeouts=0, **changes):
     """Return two connections to a peer; if data times out, one of them has data that was sent again."""
-    waits = {"num_waiting": 1, "send_queue_bytes": 70_000} if timeouts else {"num_waiting": 0, "send_queue_bytes": 0}
-    fields = {"num_timeouts": timeouts, "receive_queue_bytes": 0, "retransmitted_segments": timeouts, **waits}
-    return TcpPeer("job", rank, peer, 2, delivery_bytes_per_second=None, round_trip_seconds=None, **(fields | changes))
+    waits = {"num_waiting": 1, "send_queue_bytes": 70_000} if timeouts else {"num_waiting": 0}
+    fields = IDLE | {"num_timeouts": timeouts, "retransmitted_segments": timeouts, **waits}
+    return TcpPeer("job", rank, peer, num_sockets=2, **(fields | changes))
 
 
 def job(windows):

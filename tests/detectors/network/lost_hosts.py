@@ -12,12 +12,13 @@ from zmon.schema.host import HostSample, HostWindow, TcpSample
 UNKNOWN = "unknown, warning, nobody"
 ADDRESSES = {"node-a": ("10.0.0.1",), "node-b": ("10.0.0.2",), "node-c": ("10.0.0.3",)}
 SAME_ADDRESS = dict.fromkeys(("node-b", "node-c"), ("10.0.0.3",))
+# Ranks on hosts whose agents are silent, in their last reports.
 AWAY = [waiting(rank, host="node-b", in_flight=None) for rank in (2, 3)]
 FAR = [waiting(rank, host="node-c", in_flight=None) for rank in (4, 5)]
 
 
 def silent(seconds, *ranks, host_is_up=False, **changes):
-    """Return a job of four whose ranks 2 and 3 are on node-b, whose agent has been silent for so long."""
+    """Return a job of four whose ranks 2 and 3 are on node-b, whose agent has been silent for these seconds."""
     agents = [agent_status("node-a"), replace(agent_status("node-b", seconds), host_is_up=host_is_up)]
     away = [replace(r, **changes) for r in AWAY]
     return snapshot(*(ranks or (waiting(0), waiting(1))), unwatched=away, agents=agents)
@@ -46,7 +47,7 @@ def broken(seconds):
 
 
 def on_gpus(counts, phase="backward"):
-    """Return two ranks on GPUs that have issued so many collectives."""
+    """Return two ranks on GPUs that have issued these numbers of collectives."""
     return [outside(r, phase, sequences={"0": count}, device=f"GPU-{r}") for r, count in enumerate(counts)]
 
 

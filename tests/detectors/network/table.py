@@ -1,7 +1,7 @@
 """Every way in which the network between hosts can fail, with the expected finding: rows that tests judge.
 
-`docs/hangs.md` is generated from these rows. The hosts have one rank each, and all ranks wait in a collective. A pair
-such as `ab` is of node-a and node-b, and data is under way from the first to the second only.
+`docs/hangs.md` is generated from these rows. Unless a row says otherwise, each host has one rank, and all ranks wait in
+a collective. A pair such as `ab` is of node-a and node-b, and data is under way from the first to the second only.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tests.build import flight, pending, rank_state, snapshot, waiting
-from tests.detectors.network.hosts import EIGHT, NODES, address, answered, connection, mesh, window, with_tcp
+from tests.detectors.network.hosts import EIGHT, ETH1, NODES, address, answered, connection, mesh, window, with_tcp
 from tests.detectors.network.lost_hosts import HOSTS
 from tests.detectors.stalls import Row, outside
-from zmon.schema.host import NicSample
 
 UNKNOWN, NOBODY = "unknown, warning, nobody", "network_stall, critical, nobody"
 NODE_A, NODE_B, PAIR = (f"network_stall, critical, node-{hosts}" for hosts in ("a", "b", "a and node-b"))
@@ -39,6 +38,7 @@ def passing_again(*pairs):
 
 
 def unasked(windows):
+    """Return the hosts before they ask their peers for an answer."""
     return [answered(window) for window in windows]
 
 
@@ -126,7 +126,7 @@ CUTS = (
 
 def spare(device="eno1", transport="tcp", pci="0000:05:00.0", used=True):
     """Return a job on hosts with another interface, which is down on node-b; the used interfaces may be unknown."""
-    nic = NicSample(device, transport, True, None, 0, 0, {}, pci=pci)
+    nic = replace(ETH1, device=device, transport=transport, pci=pci)
     return stall(_with_nic(host, nic, up=host.host != "node-b", used=used) for host in mesh())
 
 

@@ -6,6 +6,7 @@ from tests.detectors.stalls import STALL
 
 
 def finding_about(scene):
+    """Return the only finding about a job."""
     (finding,) = STALL.detect(scene)
     return finding
 

@@ -25,7 +25,7 @@ class Case:
     culprits: tuple[int | str, ...] = ()  # ranks, or hosts without a rank
     severity: str = "warning"
     says: tuple[str, ...] = ()  # in its summary, detail or evidence
-    hides: str = "\n"  # in none of them
+    hides: str = "\n"  # in none of them; the default is in no text
     lost: float | None = None  # share of the GPU time; None: any
     over: Sequence[Any] = ()  # arguments of `job`; the finding is the same for each of them
 

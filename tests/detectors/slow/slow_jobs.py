@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from tests.build import job_steps, rank_state, snapshot
+from tests.detectors.network.hosts import IDLE
 from zmon.schema.aligned_step import Baseline
 from zmon.schema.host import (
     CgroupSample,
@@ -16,7 +17,7 @@ from zmon.schema.host import (
 )
 
 GIB = 2**30
-GOOD = Baseline(64, 0.100, 0.070, 0.010, 0.030, 128)
+GOOD = Baseline(num_steps=64, seconds=0.100, self_seconds=0.070, data_seconds=0.010, exposed_seconds=0.030, samples=128)
 
 HOSTS = ("node-a", "node-b", "node-c", "node-d")
 JITTER = (1.0, 1.04, 0.97, 1.01, 0.95, 1.06, 1.0)  # factors of a rank's self time, a different one in each step
@@ -52,10 +53,12 @@ def job(*parts, size=4, hardware=(), baseline=None, **changes):
 
 
 def healthy_steps(number=48, size=4):
+    """Return steps of equal ranks, every second one of them."""
     return steps(number, *[rank()] * size, stands_for=2)
 
 
 def later_steps(number, *ranks):
+    """Return steps of these ranks that come after the healthy ones."""
     return steps(number, *ranks, first=201, stands_for=2)
 
 
@@ -84,7 +87,10 @@ def host(name, seconds=60.0, pressure=(), gpus=None, held_back=0.0, ranks=(), sw
     def sample(waits, throttled_seconds, swap_bytes):
         pressure_seconds = {resource: 100 + waits.get(resource, 0.0) for resource in ("cpu", "io", "memory")}
         load = HostLoad({}, 8 * GIB, 16 * GIB, swap_bytes, pressure_seconds=pressure_seconds)
-        group = CgroupSample("/job", tuple(("job", r) for r in ranks), None, None, 2.0, throttled_seconds, None)
+        group = CgroupSample(
+            "/job", tuple(("job", r) for r in ranks), memory_used_bytes=None, memory_limit_bytes=None,
+            cpu_limit_cores=2.0, throttled_seconds=throttled_seconds, oom_kills=None,
+        )  # fmt: skip
         return HostSample(load=load, cgroups=(group,) if ranks else (), gpus=gpus)
 
     return HostWindow(name, seconds, sample({}, 5.0, 0), sample(dict(pressure), 5.0 + held_back, swapped))
@@ -100,6 +106,7 @@ def delayed(*ratios, hosts=HOSTS):
 
 
 def card(index, *reasons):
+    """Return a GPU at 91 °C that is throttled for these reasons."""
     return GpuSample(f"{index}", f"GPU-{index}", throttled=dict.fromkeys(reasons, True), temperature_celsius=91.0)
 
 
@@ -121,8 +128,7 @@ def connected(slow_host="node-c", busy=2.0):
     def sample(name, past):
         peers = [
             TcpPeer(
-                "job", HOSTS.index(name), address[other], 1, 0, 0, 0, None, None,
-                acked_bytes=5_000_000 * past,
+                "job", HOSTS.index(name), address[other], num_sockets=1, **IDLE, acked_bytes=5_000_000 * past,
                 busy_seconds=past * (busy if slow_host in (name, other) else 0.1),
             )
             for other in HOSTS

@@ -14,7 +14,7 @@ from zmon.job.baseline import BaselineLearner
 from zmon.schema.curve import EfficiencySample
 
 RANKS = tuple(rank_state(rank, device=f"GPU-{rank}") for rank in range(4))
-OVER = tuple(dead(rank) for rank in range(4))
+ENDED = tuple(dead(rank) for rank in range(4))
 
 
 def steps_for(seconds, data=0.010, forward=0.040, exchange=0.050, times=1.0, **changes):
@@ -79,6 +79,12 @@ def longer(tokens, times=2.0):
     return job(of_length(512), of_length(tokens, times=times))
 
 
+def with_other_batches(seconds_and_samples):
+    """Return a job whose ranks have had this number of samples per step for these seconds, and need twice the time."""
+    seconds, samples = seconds_and_samples
+    return job(HEALTHY, steps_for(seconds, times=2.0, samples=samples))
+
+
 SHORT_OF_MEMORY = host("node-a", pressure={"memory": 12.0})
 SWAPPING = host("node-a", swapped=GIB)
 WELL = host("node-a", pressure={"memory": 3.0}, swapped=1000)
@@ -123,14 +129,13 @@ SLOWDOWN = (
          over=(1.0, 40.0)),
     Case("every tenth step writes a log",
          lambda: job(HEALTHY, list(chain(*repeat([*steps_for(0.9), *steps_for(0.5, forward=0.440)], 60))))),
-    Case("the batch size changes", lambda to: job(HEALTHY, steps_for(to[0], times=2.0, samples=to[1])),
-         over=((10, 64), (120, 64), (10, 16), (120, 16))),
+    Case("the batch size changes", with_other_batches, over=((10, 64), (120, 64), (10, 16), (120, 16))),
     Case("a job warms up", lambda parts: job(*(steps_for(s, times=times) for s, times in parts)),
          over=([(5, 3.0)], [(15, 3.0)], [(5, 3.0), (60, 1.0)], [(15, 3.0), (60, 1.0)])),
     Case("a job has restarted with half of its ranks", lambda: job(steps_for(120, times=2.0), world_size=2)),
     Case("a job has recovered 2 s or 10 s ago", lambda seconds: job(HEALTHY, SLOW_EXCHANGE, steps_for(seconds)),
          over=(2, 10)),
-    Case("a slower job has ended", lambda: slower(exchange=0.150, ranks=OVER)),
+    Case("a slower job has ended", lambda: slower(exchange=0.150, ranks=ENDED)),
 )  # fmt: skip
 
 # -- compared with the efficiency that was recorded ----------------------------------------------------------
@@ -164,11 +169,10 @@ EFFICIENCY = (
     Case("a job is less than 10 min old", lambda minutes: with_efficiency((minutes, 0.3)), over=(1, 5, 9.5)),
     Case("a job has had a cold start", lambda after: with_efficiency((2, 0.3), (after, 0.95)), over=(20, 9)),
     Case("nothing was recorded for a job", lambda: snapshot(*RANKS)),
-    Case("the efficiency is low for 4 min or less",
-         lambda parts: with_efficiency((20, 0.95), (parts[0], 0.2), *parts[1:]),
-         over=((1,), (4,), (1, (12, 0.95)), (4, (12, 0.95)))),
+    Case("the efficiency is low for 4 min or less", lambda parts: with_efficiency((20, 0.95), *parts),
+         over=([(1, 0.2)], [(4, 0.2)], [(1, 0.2), (12, 0.95)], [(4, 0.2), (12, 0.95)])),
     Case("the efficiency was low before a long gap", lambda: with_efficiency((15, 0.8), (11, None), (3, 0.8))),
-    Case("a job with low efficiency has ended", lambda: with_efficiency((20, 0.8), ranks=OVER)),
+    Case("a job with low efficiency has ended", lambda: with_efficiency((20, 0.8), ranks=ENDED)),
 )  # fmt: skip
 
 # -- limited by its input ------------------------------------------------------------------------------------
@@ -181,6 +185,7 @@ def loading(data, number=700, first=1, step=0.100):
 
 
 def one_slow_loader():
+    """Return a job in which rank 1 waits for its data, and the others wait for rank 1."""
     slow = {"phases": {"data": 0.060, "forward": 0.02}, "ops": {"all_to_all": 0.02}}
     quick = {"phases": {"data": 0.001, "forward": 0.02}, "ops": {"all_to_all": 0.079}}
     return job(job_steps(700, quick, slow, quick, quick))
@@ -193,13 +198,14 @@ INPUT_BOUND = (
     Case("one rank waits for data", one_slow_loader),
     Case("caches and queues fill for 50 s or less", lambda number: job(loading(0.040, number)), over=(5, 100, 500)),
     Case("the loaders have recovered", lambda: job(loading(0.040), loading(0.010, first=701))),
-    Case("a job that waited for data has ended", lambda: job(loading(0.040), ranks=OVER)),
+    Case("a job that waited for data has ended", lambda: job(loading(0.040), ranks=ENDED)),
 )  # fmt: skip
 
 # -- how findings end ----------------------------------------------------------------------------------------
 
 
 def slower_exchange():
+    """Return a job that has become slower because its collectives take 100 ms longer."""
     return slower(exchange=0.150)
 
 
@@ -209,6 +215,7 @@ def slow_from_start(**changes):
 
 
 def low_efficiency(*after):
+    """Return a job after 20 min of low efficiency, and then these pairs of minutes and efficiency."""
     return with_efficiency((20, 0.8), *after)
 
 
@@ -232,9 +239,9 @@ EFFICIENCY_ENDS = (
                lambda parts: with_efficiency(*parts), False, over=((), [(5, 0.95)])),
     Resolution("a restarted hub has seen a good efficiency for 11 min", low_efficiency,
                lambda: with_efficiency((11, 0.95)), True),
-    Resolution("the job ends", low_efficiency, lambda: snapshot(*OVER), True),
+    Resolution("the job ends", low_efficiency, lambda: snapshot(*ENDED), True),
 )  # fmt: skip
 INPUT_BOUND_ENDS = (
     Resolution("a restarted hub knows few steps", lambda: job(loading(0.040)), lambda: job(loading(0.040, 100)), False),
     Resolution("the loaders keep up", lambda: job(loading(0.040)), lambda: job(loading(0.010)), True),
-)  # fmt: skip
+)

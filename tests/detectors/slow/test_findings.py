@@ -96,6 +96,8 @@ def test_detector_is_inert_without_its_input(detector, job, reason):
 )
 def test_one_of_two_ranks_is_not_late_if_the_other_is_slow_in_the_other_steps(other_data, ranks):
     """A slow loader that moves between the two is with one of them in more than half of the steps."""
-    turns = [(rank(data=0.010), rank(data=0.510)), (rank(data=other_data), rank(data=0.010))]
-    rows = [step for digit in "1110001" * 3 for step in steps(1, *turns[digit == "0"])]
+    rank_1_is_slow = (rank(data=0.010), rank(data=0.510))
+    rank_1_is_quick = (rank(data=other_data), rank(data=0.010))
+    turns = [*[rank_1_is_slow] * 3, *[rank_1_is_quick] * 3, rank_1_is_slow] * 3
+    rows = [step for ranks_of_step in turns for step in steps(1, *ranks_of_step)]
     assert [lag.rank for lag in SelfTimes.from_steps(rows).lags(len(rows), 0.1)] == ranks

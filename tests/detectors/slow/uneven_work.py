@@ -27,16 +27,17 @@ from tests.steps import changed
 
 MANY_TABLES = plan(("a",), ("b",), tuple(f"table-{n:03}" for n in range(400)), ("c",), num_tables=(1, 1, 2000, 1))
 NO_PLAN = plan((), (), (), (), received_bytes=(None,) * 4, num_tables=(None,) * 4)
-SEEDS = tuple(product((2, 4, 8), range(20)))
+SIZES_AND_SEEDS = tuple(product((2, 4, 8), range(20)))
 LOOKUPS = ((1000, 3000, 1000, 2000), (2000, 1000, 3000, 1000), (3000, 1000, 2000, 1000), (1000, 2000, 1000, 3000))
 
 
-def pooled(seed):
-    """Return a job of this many ranks whose work varies fivefold at random, by rank and step."""
-    number, draw = seed[0], random.Random(seed[1])
+def pooled(size_and_seed):
+    """Return a job of this size whose work varies fivefold at random, by rank and step."""
+    size, seed = size_and_seed
+    draw = random.Random(seed)
     steps = []
     for _ in range(24):
-        factors = [draw.choice((1, 5)) for _ in range(number)]
+        factors = [draw.choice((1, 5)) for _ in range(size)]
         (step,) = uneven(*factors, seconds=[0.006 * f for f in factors], number=1)
         steps.append(changed(step, lookups=tuple(round(1000 * f) for f in factors)))
     return job_of(steps)
@@ -56,7 +57,10 @@ def late(phase, seconds, duration=90, size=4, ranks=None):
 def by_work():
     """Return a job whose ranks take as long as their lookups of the step need."""
     numbers = count(1)
-    step = lambda _: [{"data": 0.010, "forward": 0.080e-3 * n} for n in LOOKUPS[next(numbers) % 4]]  # noqa: E731
+
+    def step(_):
+        return [{"data": 0.010, "forward": 0.080e-3 * lookups} for lookups in LOOKUPS[next(numbers) % len(LOOKUPS)]]
+
     return job((90, step), lookups=LOOKUPS)
 
 
@@ -68,6 +72,12 @@ def sometimes(draw):
 def scaled(draw, factor=None):
     """Return a step whose ranks compute longer, by a factor that all have in common, or by one each from 1 to 6."""
     return [{**p, "forward": p["forward"] * (factor or draw.uniform(1, 6))} for p in even(draw)]
+
+
+def contended(before_and_after):
+    """Return a job of even ranks whose cores others use for 2 s; it has the seconds before and after."""
+    before, after = before_and_after
+    return job((before, even), (2, scaled), (after, even))
 
 
 def paused():
@@ -87,24 +97,34 @@ def meeting_every_tenth_step():
 def sampled_pauses():
     """Return a job with a pause of some rank in every eighth step, the one that is sampled."""
     numbers = count(1)
-    step = lambda draw: late_in("forward", 0.100 if next(numbers) % 8 == 0 else 0.0, draw)  # noqa: E731
+
+    def step(draw):
+        return late_in("forward", 0.100 if next(numbers) % 8 == 0 else 0.0, draw)
+
     return job((60, step), scale=0.1, every=8)
 
 
 def of_older_hub():
+    """Return a job with slow loaders, whose step windows do not say what is lost."""
     of_job = job((90, slow_loader))
     return replace(of_job, step_windows=tuple(replace(window, lost_ratio=None) for window in of_job.step_windows))
 
 
 def stages_by_turns():
+    """Return a job of two stages, of which one and then the other computes longer."""
     numbers = count()
-    return pipeline((60, lambda draw: with_longer(1.6, SECOND if next(numbers) % 2 else range(4))(draw)))
+
+    def step(draw):
+        return with_longer(1.6, SECOND if next(numbers) % 2 else range(4))(draw)
+
+    return pipeline((60, step))
 
 
 jitter = partial(Case, says=("a different one in each step",))
 
 
 def uneven_apart():
+    """Return a job without collectives, of which rank 2 has three times the lookups."""
     whole = apart(forward=0.130)
     return replace(whole, steps=tuple(changed(step, lookups=(100, 100, 300, 100)) for step in whole.steps))
 
@@ -151,7 +171,7 @@ CASES = (
          lambda: job_of(uneven(1, 1, 1, 1), plan(received_bytes=(1000,) * 4))),
     Case("bytes or lookups are even", job_of, over=(uneven(1, 1, 1, 1), with_lookups(1000, 1000, 1000, 1000))),
     Case("tables do not divide evenly", lambda: job_of(uneven(0.8, 0.8, 1.4, 1.0))),
-    Case("pooling factors of 2, 4 or 8 ranks vary at random", pooled, over=SEEDS),
+    Case("pooling factors of 2, 4 or 8 ranks vary at random", pooled, over=SIZES_AND_SEEDS),
     Case("a rank has ninety times the bytes in a few steps",
          lambda: job_of([*uneven(1, 1, 1, 1, number=60), *uneven(1, 1, 90, 1, seconds=[0.01, 0.01, 0.02, 0.01],
                                                                  number=4)])),
@@ -202,8 +222,7 @@ CASES = (
     Case("one rank is always late, by a little or by much", lambda seconds: late("forward", seconds, 180, ranks=(1,)),
          over=(0.03, 0.2)),
     Case("pooling varies equally on all ranks", lambda: job((180, lambda draw: scaled(draw, draw.uniform(1, 5) / 3)))),
-    Case("cores are contended for 2 s", lambda around: job((around[0], even), (2, scaled), (around[1], even)),
-         over=tuple(product((0, 7, 60, 63), (0, 3, 15, 40)))),
+    Case("cores are contended for 2 s", contended, over=tuple(product((0, 7, 60, 63), (0, 3, 15, 40)))),
     Case("a rank pauses for the time of ten steps",
          lambda: job((60, even), (0.1, lambda draw: late_in("forward", 2.5, draw)), (30, even))),
     Case("caches and queues of a young job fill", lambda after: job((10, slow_loader), (after, even)), over=(20, 60)),
@@ -215,18 +234,19 @@ CASES = (
     Case("a pause is in every sampled step, and in no other", sampled_pauses),
     Case("a job with slow loaders has ended", lambda: job((90, slow_loader), ranks=tuple(map(dead, range(4))))),
     Case("the hub is of an older version, which did not measure what is lost", of_older_hub),
-    Case("a rank has three times the lookups, and no rank enters collectives",
-         uneven_apart),
+    Case("a rank has three times the lookups, and no rank enters collectives", uneven_apart),
 )  # fmt: skip
 
 # -- how findings end ----------------------------------------------------------------------------------------
 
 
 def loading_unevenly():
+    """Return a job in which a different rank waits for its data in each step."""
     return job((90, slow_loader))
 
 
 def losing_less():
+    """Return the job after the loaders became faster: it loses less than the threshold."""
     return job((90, slow_loader), (30, lambda draw: late_in("data", 0.030, draw)))
 
 

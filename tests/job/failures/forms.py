@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from zmon.job.failures import Clues
 from zmon.schema.rank import LastWords
 
-NEXT = "\nDuring handling of the above exception, another exception occurred:\n\n"
-FROM = "\nThe above exception was the direct cause of the following exception:\n\n"
+# What Python prints between the tracebacks of two exceptions.
+DURING_HANDLING = "\nDuring handling of the above exception, another exception occurred:\n\n"
+DIRECT_CAUSE = "\nThe above exception was the direct cause of the following exception:\n\n"
 STEPS = "step 41 loss 2.31\nstep 42 loss 2.29\n"
 MORE_STEPS = "step 43 loss 2.27\nstep 44 loss 2.26\nstep 45 loss 2.25\n"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One end of a launch, and the class that is due."""
+    """One end of a launch, and the class of failure that is due."""
 
     scene: str
     due: str
@@ -35,9 +36,9 @@ def traceback(error: str, file: str = "/job/train.py") -> str:
     return f'Traceback (most recent call last):\n  File "{file}", line 88, in main\n    train(batch)\n{error}\n'
 
 
-def raised(due: str, error: str, scene: str = "") -> Row:
-    """Return the row of a launch that ended with this exception."""
-    return printed(scene or f"`{error.partition(chr(10))[0]}`", due, STEPS + traceback(error))
+def raised(due: str, error: str, *, scene: str = "") -> Row:
+    """Return the row of a launch that ended with this exception; by default the exception is also the scene."""
+    return printed(scene or f"`{error.splitlines()[0]}`", due, STEPS + traceback(error))
 
 
 def prefixed(prefix: str, text: str) -> str:
@@ -46,7 +47,7 @@ def prefixed(prefix: str, text: str) -> str:
 
 
 def torchrun(code: int, text: str = "") -> str:
-    """Return what torchrun prints after a rank has ended, in its form of torch 2.x."""
+    """Return what torchrun of torch 2.x prints after a rank has ended with this exit code, negative for a signal."""
     signal = {-9: "Signal 9 (SIGKILL)", -11: "Signal 11 (SIGSEGV)", -15: "Signal 15 (SIGTERM)"}.get(code)
     why = f"{signal} received by PID 4711" if signal else "To enable traceback see: https://pytorch.org/docs"
     error = "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: "
@@ -60,8 +61,8 @@ def torchrun(code: int, text: str = "") -> str:
 
 
 def words(kind: str, type_: str, message: str = "", **fields: str | int) -> LastWords:
-    """Return last words."""
-    return LastWords(kind, type_, message, 1e9, **fields)
+    """Return last words; a class does not depend on their time."""
+    return LastWords(kind, type_, message, time=1e9, **fields)
 
 
 OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.1 GiB"

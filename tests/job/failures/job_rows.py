@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from tests.job.failures.forms import (
     CLOSED,
-    FROM,
+    DIRECT_CAUSE,
+    DURING_HANDLING,
     MORE_STEPS,
-    NEXT,
     OOM,
     STEPS,
     WORKER,
@@ -25,7 +25,8 @@ FILES = (
     printed("a pipe to another process of the job ends", "connection_lost",
             traceback("EOFError", "/lib/multiprocessing/connection.py")),
     raised("disk_full", "OSError: [Errno 122] Disk quota exceeded"),
-    raised("host_limit", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_4711'", "/dev/shm is full"),
+    raised("host_limit", "OSError: [Errno 28] No space left on device: '/dev/shm/torch_4711'",
+           scene="/dev/shm is full"),
     raised("storage", "OSError: [Errno 116] Stale file handle: '/mnt/data/part-0007'"),
     raised("storage", "OSError: [Errno 5] Input/output error"),
     printed("a web service drops the connection: no rank is meant", "storage", traceback(
@@ -45,14 +46,14 @@ FILES = (
     raised("corrupt_data", "Exception: expected value at line 1 column 1"),
     raised("corrupt_data", "zlib.error: Error -3 while decompressing data: incorrect header check"),
     raised("checkpoint_mismatch", "RuntimeError: Error(s) in loading state_dict for DLRM:\n\tMissing key(s) in"
-            " state_dict: \"top.0.weight\".", "keys of a checkpoint are missing"),
+            " state_dict: \"top.0.weight\".", scene="keys of a checkpoint are missing"),
     raised("checkpoint_mismatch", "_pickle.UnpicklingError: Weights only load failed. This file can still be loaded"),
     printed("the code that handles an error raises one that says less", "missing_file",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'vocab.json'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'vocab.json'") + DURING_HANDLING +
             'Traceback (most recent call last):\n  File "/job/train.py", line 90, in main\n'
             '    raise RuntimeError("prepare the data")\nRuntimeError: prepare the data'),
     printed("the code that handles an error fails by chance", "code_error",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + DURING_HANDLING +
             traceback("KeyError: 'cache'")),
     printed("a message that goes on after its colon", "missing_file", traceback(
         "RuntimeError: Failed to download:\n404 Client Error: Not Found for url: https://host/x")),
@@ -87,16 +88,16 @@ CODE = (
             " train_batch_size is not\nequal to micro_batch_per_gpu * gradient_acc_step * world_size 64 != 4 *\n8 * 1"),
     raised("code_error", "KeyError: 'optimizer'"),
     raised("code_error", "AttributeError: 'NoneType' object has no attribute 'nan_loss'",
-           "text that quotes code decides nothing"),
+           scene="text that quotes code decides nothing"),
     printed("the true error is above torchrun's report", "code_error",
             torchrun(1, prefixed("[rank1]: ", traceback("ValueError: bad batch 17")))),
     printed("a logger says why, right before an exception that does not", "permission",
             "2024-05-01 12:00:00,123 - ERROR - permission denied (403)\n" + traceback("job.LaunchError: it did not"
             " start")),
     printed("an exception that has a cause: the cause counts", "corrupt_data",
-            traceback("EOFError: Ran out of input") + FROM + traceback("RuntimeError: sample 17 failed")),
+            traceback("EOFError: Ran out of input") + DIRECT_CAUSE + traceback("RuntimeError: sample 17 failed")),
     printed("an exception while another one is handled: the last one counts", "storage",
-            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + NEXT +
+            traceback("FileNotFoundError: [Errno 2] No such file or directory: 'cache'") + DURING_HANDLING +
             traceback("urllib.error.URLError: <urlopen error timed out>")),
     raised("missing_module", "AttributeError: module 'numpy' has no attribute 'float'"),
     raised("code_error", "AttributeError: partially initialized module 'queue' has no attribute 'Queue' (most likely"
@@ -140,7 +141,7 @@ SURVIVED = (
     printed("the output has only further steps", "unknown", MORE_STEPS),
     Row("there are no last words, no output and no exit status", "unknown", Clues()),
     Row("only exit code 1 is known", "unknown", Clues(exit_status="exit code 1")),
-    raised("unknown", "RuntimeError: Step 1 exited with non-zero status 1", "only a launcher's exception"),
+    raised("unknown", "RuntimeError: Step 1 exited with non-zero status 1", scene="only a launcher's exception"),
     printed("only torchrun's report, with exit code 1", "unknown", torchrun(1)),
 )  # fmt: skip
 LAST_WORDS = (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.job.failures.forms import (
     CLOSED,
+    DURING_HANDLING,
     MORE_STEPS,
-    NEXT,
     OOM,
     STEPS,
     WATCHDOG,
@@ -20,12 +20,12 @@ from tests.job.failures.forms import (
 from zmon.job.failures import Clues
 
 MEMORY = (
-    raised("device_memory", OOM, "a rank's device has no memory left"),
+    raised("device_memory", OOM, scene="a rank's device has no memory left"),
     printed("a rank's device has no memory left, and the rank raises again while it cleans up", "device_memory",
-            traceback(OOM) + NEXT + traceback("RuntimeError: the writer is closed")),
+            traceback(OOM) + DURING_HANDLING + traceback("RuntimeError: the writer is closed")),
     raised("device_memory", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:1970, unhandled"
             " cuda error, NCCL version 2.20.5\nncclUnhandledCudaError: Call to CUDA function failed.\nLast error:\n"
-           "Cuda failure 2 'out of memory'", "NCCL could not allocate its buffers"),
+           "Cuda failure 2 'out of memory'", scene="NCCL could not allocate its buffers"),
     printed("the kernel kills a rank that uses too much memory", "host_memory", torchrun(-9),
             kernel_log=("Out of memory: Killed process 4711 (python3) total-vm:81920kB",)),
     printed("Slurm's control group kills a rank", "host_memory",
@@ -57,8 +57,8 @@ SIGNALS = (
     Row("somebody sends SIGTERM", "killed",
         Clues(words("signal", "SIGTERM", sender_pid=4000), "signal SIGTERM", output=(OOM, STEPS))),
     printed("Ctrl-C", "killed", STEPS + "^C" + traceback("KeyboardInterrupt")),
-    printed("torchrun had a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:Received 2"
-            " death signal, shutting down workers"),
+    printed("torchrun receives a signal", "killed", STEPS + "WARNING:torch.distributed.elastic.agent.server.api:"
+            "Received 2 death signal, shutting down workers"),
     printed("Ctrl-C in a terminal, and the traceback is cut off", "killed", STEPS + "^CTraceback (most recent call"
             " last):"),
     printed("SIGKILL, and no log says why", "killed", torchrun(-9)),
@@ -81,7 +81,7 @@ SIGNALS = (
     printed("a segmentation fault", "native_crash", "train.sh: line 3:  4711 Segmentation fault      (core dumped)"),
     printed("torchrun reports SIGSEGV", "native_crash", torchrun(-11)),
     printed("glibc finds a broken heap", "native_crash", "double free or corruption (!prev)\nAborted (core dumped)"),
-    printed("a processor without an instruction", "native_crash", "Illegal instruction (core dumped)"),
+    printed("a processor does not know an instruction", "native_crash", "Illegal instruction (core dumped)"),
     printed("Windows ends a process for an access violation", "native_crash", traceback(
         "subprocess.CalledProcessError: Command '['python.exe']' returned non-zero exit status 3221225477.")),
     Row("an illegal instruction, and the rank printed nothing", "native_crash", Clues(exit_status="signal SIGILL")),
@@ -120,10 +120,11 @@ RANKS = (
     raised("collective_timeout", "RuntimeError: Rank 0 failed to pass monitoredBarrier in 30000 ms"),
     raised("collective_timeout", "torch.distributed.DistStoreError: wait timeout after 300000ms, keys:"
             " /default_pg/0//x"),
-    raised("connection_lost", CLOSED, "a victim: its peer went away"),
+    raised("connection_lost", CLOSED, scene="a victim: its peer went away"),
     raised("connection_lost", "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:2251, remote"
             " process exited or there was a network error, NCCL version 2.21.5\nncclRemoteError: A call failed"
-            " possibly due to a network error or a remote process exiting prematurely.", "a victim of NCCL's kind"),
+            " possibly due to a network error or a remote process exiting prematurely.",
+            scene="a victim of NCCL's kind"),
     printed("a victim that only warns", "connection_lost", STEPS + "[rank2]:[W1128 12:00:00.1 TCPStore.cpp:125] [c10d]"
             " recvValue failed on SocketImpl(fd=52, remote=[localhost]:29500): Connection reset by peer"),
     printed("the store goes away while the ranks meet", "rendezvous",

@@ -15,7 +15,7 @@ ROWS = [row for rows in SECTIONS.values() for row in rows]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=str)
-def test_launch_has_its_class(row):
+def test_end_of_a_launch_has_the_class_of_its_row(row):
     assert classify(row.clues).name == row.due
 
 
@@ -26,7 +26,7 @@ def test_every_class_has_a_row():
 def test_clue_is_the_line_that_decided_in_plain_text_and_short():
     failure = classify(printed("", "", traceback("ValueError: \x1b[31mbad\x07 " + "x" * 300)).clues)
     assert failure.clue.startswith("ValueError: bad\\x07 xxx")
-    assert len(failure.clue) == 200
+    assert len(failure.clue) == 200  # the longest clue
 
 
 def test_page_of_the_docs_has_these_rows():
