@@ -53,14 +53,17 @@ class Scripted(FakeAgent):
         self.body = report if isinstance(report, bytes) else json.dumps(report).encode()
 
     async def snapshot(self, request: web.Request) -> web.Response:
+        """Answer every request for a report with the same body."""
         return web.Response(body=self.body, content_type="application/json")
 
 
 def report_of(*ranks):
+    """Return the report of an agent as plain data, to be changed by a test; by default of four ranks that train."""
     return json.loads(msgspec.json.encode(agent_report(*(ranks or healthy()))))
 
 
 async def ranks_of(agent):
+    """Return the ranks that an agent reports."""
     return (await get_json(agent, "/api/v1/snapshot"))["ranks"]
 
 
@@ -106,7 +109,7 @@ async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_wa
 
 
 @pytest.mark.parametrize("world_size", [2_000_000_000, MAX_WORLD_SIZE + 1, 10**18, 10**40])
-async def test_hub_refuses_the_claim_of_an_agent_too(world_size, tmp_path, traced):
+async def test_hub_refuses_a_job_whose_world_is_too_large_in_the_report_of_an_agent(world_size, tmp_path, traced):
     report = report_of(*healthy(), rank_state(0, job_id="large"))
     report["ranks"][-1]["world_size"] = world_size
     async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub:
@@ -227,6 +230,7 @@ async def test_escape_sequences_of_an_agent_reach_neither_the_terminal_nor_the_l
         url = str(hub.client.make_url("")).rstrip("/")
         for arguments in (("status",), ("status", "--job", JOB), ("incident",)):
             _, out, err = await asyncio.to_thread(command, *arguments, "--hub", url)
+            assert out
             assert not set("\x1b\x07\u202e") & {*out, *err}
             assert not any(line.startswith("2026-11-23 zmon.hub INFO") for line in (out + err).splitlines())
     assert not any("\x1b" in record.getMessage() or "\n" in record.getMessage() for record in caplog.records)

@@ -35,7 +35,7 @@ async def findings_for(uid, hub, query):
 
 
 @pytest.mark.parametrize(("uid", "readable"), [(0, True), (ANN, True), (BOB, False)], ids=["root", "own", "other"])
-async def test_finding_has_stacks_and_stderr_for_the_user_of_the_job(agent, tmp_path, uid, readable):
+async def test_only_root_and_the_user_of_the_job_get_its_stacks_and_stderr(agent, tmp_path, uid, readable):
     async with agent.serve(), hub_over(tmp_path, agent) as hub:
         finding = await finding_with_stacks(hub)
         status, (received,) = await findings_for(uid, hub, "?active=1")

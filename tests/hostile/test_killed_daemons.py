@@ -28,7 +28,7 @@ RESTORED = {  # from the hub's disk, and from the ranks' boxes
     "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum",
     "zmon_steps_total", "zmon_samples_total", "zmon_step_seconds_total", "zmon_phase_seconds_total",
 }  # fmt: skip
-OF_THE_PROCESS = "zmon_agent_cpu_seconds"  # its start is most of it
+OF_THE_PROCESS = "zmon_agent_cpu_seconds"  # does not begin near 0: the start takes most of it
 RANK = """
 import itertools, sys, threading, time
 import zmon
@@ -48,7 +48,7 @@ for number in itertools.count():
 
 
 def counters(url):
-    """Return the counters of a page by name and labels; none while the daemon does not answer."""
+    """Return the counters of a page but OF_THE_PROCESS, by name and labels; none while the daemon does not answer."""
     try:
         text = requests.get(f"{url}/metrics", timeout=5).text
     except requests.ConnectionError:

@@ -8,7 +8,8 @@ from zmon.schema.aligned_step import StepWindow
 
 def step_window(seconds=0.02, samples=128):
     """Return a window of 200 steps of this length, half of it self time and half exposed time."""
-    return StepWindow(200, seconds, seconds / 2, 0.0, seconds / 2, samples)
+    half = seconds / 2
+    return StepWindow(200, seconds, self_seconds=half, data_seconds=0.0, exposed_seconds=half, samples=samples)
 
 
 def job(now=None, baseline=None, **changes):

@@ -147,7 +147,7 @@ def test_hardware_is_compared_with_a_minute_ago(clock):
 
 
 def test_connections_are_also_compared_with_some_seconds_ago(clock):
-    tenths = (tenth / 10 for tenth in range(0, 101, 3))
+    tenths = (tenth / 10 for tenth in range(0, 101, 3))  # of a second; ten more segments are retransmitted each second
     link = link_after(clock, *tenths, sample=lambda second: HostSample(tcp=TcpSample(round(10 * second), ())))
     assert 40 <= 99 - link.window().recent.retransmitted_segments <= 50
 

@@ -16,7 +16,7 @@ DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
 SITE = read_alert_labels(DECLARED, "alert_labels")
 
 ALL_DECLARED = {"team": "ads", "tier": "hero", "owner": "ann"}
-PASSED = {
+PASSED = {  # the labels of a job, and those that its alerts have
     "all labels are declared": (ALL_DECLARED, ALL_DECLARED),
     "in the order of the declaration": ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
     "another case": ({"tier": "HERO"}, {}),
@@ -73,6 +73,7 @@ def test_wrong_declaration_is_refused_in_one_line(settings, part):
 
 
 def labels_in(path):
+    """Return the labels of all jobs in the file of a journal."""
     return list(Journal(path).labels_of_jobs().values())
 
 

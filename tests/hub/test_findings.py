@@ -64,6 +64,8 @@ async def test_suspicion_wakes_the_hub_at_once(start_agent_and_hub):
 
 async def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(start_hub):
     class Restless(FakeAgent):
+        """An agent that answers each long poll at once, with other suspects."""
+
         async def poll(self, request):
             self.version += 1
             self.suspects = [{"job_id": JOB, "rank": self.version % 4, "reason": "overdue"}]

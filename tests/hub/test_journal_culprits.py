@@ -18,10 +18,12 @@ from zmon.schema.pause import Silence
 
 
 def num_lines(path):
+    """Return the number of lines of a file."""
     return len(path.read_text().splitlines())
 
 
 def finding_of(*ranks, cause="compute_hang", **changes):
+    """Return a finding about these ranks of node-a."""
     return finding(ranks=ranks, hosts=("node-a",) * len(ranks), cause=cause, **changes)
 
 

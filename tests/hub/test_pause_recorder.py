@@ -37,6 +37,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
+    """A recorder that knows no pause."""
     return Scene(tmp_path)
 
 
@@ -47,6 +48,7 @@ def pause(seconds: float, **changes: object) -> list[RankState]:
 
 
 def moving(steps: int = 101, **changes: object) -> list[RankState]:
+    """Return a job that trains; its ranks have finished so many steps, by default one since `pause`."""
     return [rank_state(rank, steps=steps, **changes) for rank in range(4)]
 
 

@@ -21,9 +21,11 @@ class Job(FakeAgent):
         self.stack = STACK
 
     def pause(self, seconds: float) -> None:
+        """Let the job have waited for the loader of rank 2 for this time."""
         self.ranks = [self._rank(rank, seconds) for rank in range(4)]
 
     def go_on(self) -> None:
+        """Let all ranks have finished one more step."""
         self.steps += 1
         self.ranks = [rank_state(rank, steps=self.steps, step=self.steps) for rank in range(4)]
 
@@ -38,6 +40,7 @@ async def severities(hub: HubClient, query: str = "") -> list[str]:
 
 
 async def pause_and_go_on(hub: HubClient, job: Job) -> None:
+    """Pause for 5 s, until the hub knows the place of the pause, and go on until its finding is resolved."""
     job.pause(1.8)
     assert await poll(hub.findings)
     job.pause(5.0)

@@ -36,7 +36,7 @@ def ids_of(*passes, over=()):
     return [[notice.id for notice in notices.finding_notices(findings, {}, over, NOW)] for findings in passes]
 
 
-PASSES = {
+PASSES = {  # the open findings of each pass, and the ids of its notices
     "nothing": ([[]], [[]]),
     "a finding is told once": ([[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
     "a finding that has just opened is not told yet": ([[replace(CRITICAL, detected=NOW)]], [[]]),

@@ -17,6 +17,7 @@ END_TITLE = f"{JOB} failed after 0 ms"
 
 @pytest.fixture(autouse=True)
 def short_waits(monkeypatch):
+    """Let a notifier try again after 50 ms, and look for notices as often."""
     monkeypatch.setattr(outbox, "_FIRST_WAIT_SECONDS", 0.05)
     monkeypatch.setattr(notifier, "_POLL_SECONDS", 0.05)
 

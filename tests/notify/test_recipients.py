@@ -23,7 +23,8 @@ def write(tmp_path):
 
 
 def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="critical"):
-    return Notice("id", kind, job_id, labels or {}, "title", "body", outcome, severity)
+    """Return a notice with the fields by which recipients choose."""
+    return Notice("id", kind, job_id, labels or {}, "title", "body", outcome=outcome, severity=severity)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ SECRET = "Tr0ub4dor"
 
 
 def send(url, notice):
+    """Send a notice to this URL; return the reason if it fails, or an empty text."""
     return AppriseService(Recipient(url=url, name="ann")).send(notice)
 
 

@@ -19,8 +19,11 @@ def timed(op, group, ranks, link, noise=lambda: 1.0):
 
 BOTH_OPS = ("all_to_all", "all_reduce")
 TWO_HOSTS = MeasuredLinks(
-    "gloo", 8, 4, [t for op in BOTH_OPS for t in timed(op, HOST, 4, ONE_HOST) + timed(op, NET, 2, ONE_RANK_PER_HOST)]
-)  # fmt: skip
+    backend="gloo",
+    ranks=8,
+    ranks_per_host=4,
+    timed=[t for op in BOTH_OPS for t in timed(op, HOST, 4, ONE_HOST) + timed(op, NET, 2, ONE_RANK_PER_HOST)],
+)
 
 
 @pytest.mark.parametrize("op", BOTH_OPS)
@@ -53,6 +56,6 @@ def test_fit_of_a_single_size_has_no_latency():
 
 
 def test_bus_bandwidth_is_defined_as_in_nccl_tests():
-    for op, share in (("all_reduce", 1.5), ("all_to_all", 0.75)):
+    for op, share in (("all_reduce", 1.5), ("all_to_all", 0.75)):  # 2(p - 1)/p and (p - 1)/p of four ranks
         message = TimedMessage(op, HOST, 4, 1 << 20, 0.001)
         assert message.bus_bytes_per_second == pytest.approx(share * (1 << 20) / 0.001)

@@ -7,6 +7,7 @@ from zmon.schema.unknown import Unknown
 
 
 def point(ranks, samples, seconds):
+    """Return a point that `zmon scaling` has recorded: the samples of all ranks in a step, and its duration."""
     return Point(ranks=ranks, samples=samples, seconds=seconds, by="zmon scaling", recorded=1.8e9)
 
 

@@ -16,6 +16,7 @@ FOLDER = REPOSITORY / "dashboards/rules"
 
 
 def prometheus_config():
+    """Return the prometheus.yml of a stack with two agents."""
     return prometheus_yaml(
         agents=["127.0.0.1:9780", "node-b:9780"], hub="127.0.0.1:9781", alertmanager="127.0.0.1:9093",
         rules=[str(FOLDER / name) for name in RULES], dashboard="http://127.0.0.1:8501", docs="/home/ann/zm on/docs",

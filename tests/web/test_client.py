@@ -31,16 +31,19 @@ async def ask_at(url, timeout=1.0):
 
 
 async def answer_late(request):
+    """Answer nothing while the client waits."""
     await asyncio.sleep(1)
 
 
 async def answer_garbage(request):
+    """Answer with bytes that are no HTTP."""
     request.transport.write(b"HTTP/1.1 200 \x1b[2J secret\r\nX\x00: secret\r\n\r\n")
     request.transport.close()
     await asyncio.sleep(1)
 
 
 async def abort_connection(request):
+    """Break the connection."""
     request.transport.abort()
 
 

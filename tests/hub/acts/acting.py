@@ -4,17 +4,19 @@ import json
 
 from tests.build import rank_state
 from tests.hub import fakes
-from tests.hub.acts.builds import POLICY, of_launch
+from tests.hub.acts.builds import RULE, of_launch
 from zmon.hub.acts import FILE
 
-ENFORCED = {**POLICY, "mode": "enforce", "override": "a test"}
+ENFORCED = {**RULE, "mode": "enforce", "override": "a test"}
 
 
 def frozen(attempt=0, **changes):
+    """Return the ranks of a launch of which rank 2 is stopped; the others wait for it."""
     return of_launch(fakes.frozen(), attempt, **changes)
 
 
 def healthy(attempt=0, step=100, **changes):
+    """Return the ranks of a launch that trains."""
     return of_launch([rank_state(rank, step=step) for rank in range(4)], attempt, **changes)
 
 

@@ -15,6 +15,7 @@ JOB_OF_64 = snapshot(*of_launch([rank_state(rank, world_size=64) for rank in ran
 
 
 def refused(intent_, scene=None, **site):
+    """Return the reasons against an intent; by default the job stalls, and the site has no other intents."""
     return [*refusals(intent_, scene or stalled(), Site(**{"intents": (), **site}))]
 
 
@@ -57,7 +58,7 @@ def test_guards_refuse_with_the_reason(changes, scene, site, message):
     ],
     ids=str,
 )
-def test_guards_are_quiet(changes, site):
+def test_intent_that_no_guard_is_about_is_not_refused(changes, site):
     assert refused(intent(**changes), **site) == []
 
 

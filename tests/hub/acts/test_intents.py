@@ -10,12 +10,12 @@ from aiohttp import web
 from tests.build import disconnected, killed, waiting
 from tests.hub import fakes
 from tests.hub.acts.acting import ENFORCED, decided, frozen, healthy, intents, on_disk
-from tests.hub.acts.builds import POLICY, of_launch
+from tests.hub.acts.builds import RULE, of_launch
 from tests.hub.fakes import FakeAgent, hub_over, poll
 from zmon.hub import acts
 from zmon.hub.acts import FILE
 
-pytestmark = pytest.mark.usefixtures("soon")
+pytestmark = pytest.mark.usefixtures("short_capsule_wait")
 
 
 def on_two_hosts(ranks):
@@ -36,7 +36,7 @@ async def test_hub_without_a_policy_intends_nothing(start_agent_and_hub, tmp_pat
 
 
 async def test_rule_that_observes_only_writes_its_intent_down(start_agent_and_hub, policy, tmp_path):
-    agent, client = await start_agent_and_hub(*frozen(), policy=policy(POLICY))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy(RULE))
     (intent,) = await decided(client)
     (finding,) = await client.findings()
     expected = {"rule": "frozen", "act": "kill_culprit", "mode": "observe", "result": "observed", "reasons": [],
@@ -68,12 +68,12 @@ async def test_rule_that_enforces_asks_the_agent_of_the_rank_once(start_hub, pol
     assert other.acts == []
     assert (request["act"], request["rank"], request["run_uid"]) == ("kill_culprit", 2, "uid 2")
     assert request["intent"] == intent["id"]
-    by = f"rule frozen (override: a test): rank_frozen by process_state, finding {intent['finding']}"
-    assert request["reason"] == by
+    reason = f"rule frozen (override: a test): rank_frozen by process_state, finding {intent['finding']}"
+    assert request["reason"] == reason
     assert (intent["result"], intent["outcome"]) == ("acted", "")
     assert intent["reasons"] == ["override: a test", "node-a: SIGKILL to process 1002"]
     assert [each["result"] for each in written] == ["unanswered"]  # on disk before the agent was asked
-    again = on_two_hosts(healthy(1, 51, steps=1))
+    again = on_two_hosts(healthy(attempt=1, step=51, steps=1))
     agent.ranks, other.ranks = (each.ranks for each in again)
     (intent,) = await poll(lambda: intents(client), until=lambda known: known[0]["outcome"])
     assert intent["outcome"] == "steps_again"
@@ -97,7 +97,7 @@ async def test_finding_that_heals_while_its_rule_waits_asks_for_nothing(start_ag
 
 
 async def test_rule_without_score_or_override_only_observes_with_the_reason(start_agent_and_hub, policy):
-    agent, client = await start_agent_and_hub(*frozen(), policy=policy({**POLICY, "mode": "enforce"}))
+    agent, client = await start_agent_and_hub(*frozen(), policy=policy({**RULE, "mode": "enforce"}))
     (intent,) = await decided(client)
     assert (intent["mode"], intent["result"], agent.acts) == ("observe", "observed", [])
     assert "needs 20 right and no wrong intents of rank_frozen, and has 0 right and 0 wrong" in intent["reasons"][0]
@@ -135,14 +135,14 @@ async def test_finding_that_heals_within_the_ten_minutes_is_not_acted_on(start_h
     assert len(agent.acts) == 1
 
 
-async def test_repeated_refusal_is_no_news(start_hub, policy, monkeypatch):
+async def test_repeated_refusal_is_told_once(start_hub, policy, monkeypatch):
     monkeypatch.setattr(acts, "AGAIN_SECONDS", 0.2)
     agent = FakeAgent(*frozen(), answer_act=lambda: {"result": "refused", "reason": "a debugger traces it"})
     news, take_new = [], acts.Intents.take_new
     monkeypatch.setattr(acts.Intents, "take_new", lambda intents: news.extend(taken := take_new(intents)) or taken)
     client = await start_hub(agent, policy=policy(ENFORCED))
     assert await poll(lambda: len(agent.acts) >= 3)
-    agent.answer_act = None  # it has left
+    agent.answer_act = None  # the debugger has left, and the agent acts
     assert await poll(lambda: intents(client), until=lambda known: known[0]["result"] == "acted")
     await client.passes(2)
     assert [each.result for each in news] == ["refused", "acted"]

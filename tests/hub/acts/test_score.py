@@ -8,6 +8,7 @@ from zmon.hub.acts.score import INIT_SECONDS, RELAUNCH_SECONDS, SCORE_SECONDS, S
 
 
 def job(ranks, attempt=0, **changes):
+    """Return the snapshot of a launch with these ranks."""
     return snapshot(*of_launch(ranks, attempt, **changes))
 
 
@@ -25,7 +26,7 @@ STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], 1)
 PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], 1)
 LONG = SCORE_SECONDS + 1
 
-OBSERVED = [
+OBSERVED = [  # the job, the seconds since the intent, and the score
     (STALLED, 1.0, ""),
     (STALLED, LONG, "unclear"),
     (None, 1.0, ""),
@@ -64,7 +65,7 @@ def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene
     assert with_score_or_outcome(loop, scene, NOW + seconds).score == score
 
 
-OF_A_RANK = {
+OF_A_RANK = {  # the job, the seconds since the act, and its outcome
     "still stalls": (STALLED, 1.0, ""),
     "stalls until a launch was due": (STALLED, RELAUNCH_SECONDS, "did_not_help"),
     "has ended": (OVER, 1.0, ""),
@@ -86,7 +87,7 @@ OF_A_RANK = {
 def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):
     later = with_score_or_outcome(intent(result=result), scene, NOW + seconds)
     assert (later.outcome, later.score) == (outcome, "")
-    assert later.outcome_seconds == (seconds + 2.0 if outcome else None)
+    assert later.outcome_seconds == (seconds + 2.0 if outcome else None)  # the onset is 2 s before the intent
 
 
 @pytest.mark.parametrize("act", ["end_job", "stop_restarts"])

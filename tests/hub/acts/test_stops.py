@@ -1,5 +1,6 @@
 """Tests of what stops the acts of a hub: a person, a breaker, a clock that was set, a full disk, or blindness."""
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -10,7 +11,7 @@ from zmon.act_stops import reset, stop, stops
 from zmon.hub import acts
 from zmon.hub.acts import FILE
 
-pytestmark = pytest.mark.usefixtures("soon")
+pytestmark = pytest.mark.usefixtures("short_capsule_wait")
 
 
 @pytest.mark.parametrize("name", ["all", "rule-frozen"])
@@ -79,7 +80,7 @@ async def test_full_disk_stops_only_acts(start_agent_and_hub, policy, tmp_path):
 
 async def test_breaker_that_cannot_be_written_stops_only_acts(start_agent_and_hub, policy, tmp_path, monkeypatch):
     def full(*arguments):
-        raise OSError(28, "No space left on device")
+        raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr(acts, "stop", full)
     monkeypatch.setattr(acts, "storm_reason", lambda intents, now: "a storm")

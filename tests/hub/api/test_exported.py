@@ -13,6 +13,7 @@ COUNTS = [0] * len(STEP_SECONDS_BOUNDS) + [1]
 
 
 def ended(number):
+    """Return the snapshot of a job whose only rank has ended; a larger number is a later start."""
     return snapshot(dead(0, 60.0, job_id=f"loop-{number}", start=2e9 + number, world_size=1))
 
 

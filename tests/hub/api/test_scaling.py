@@ -40,6 +40,7 @@ def sizes(store, query="", job_=None):
 
 
 def ranks(store, query=""):
+    """Return the number of ranks of each size in the answer."""
     return [size["ranks"] for size in sizes(store, query)]
 
 

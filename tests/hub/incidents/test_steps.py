@@ -13,6 +13,7 @@ def job_of(size):
 
 
 def chosen_ranks(job, finding_):
+    """Return the ranks whose steps a capsule would have, the most important first."""
     return [r.rank for r in steps.choose_ranks(job, finding_)]
 
 

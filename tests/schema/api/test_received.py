@@ -14,8 +14,16 @@ from zmon.schema.host import HostSample, NicSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT
 from zmon.schema.steps import MAX_COLUMNS
 
-NICS = (NicSample("eth0", "tcp", True, None, 1, 2, {}),)
-SOURCES = (SourceStatus("boxes", True, False, 0.1, NOW, 0, None),)
+NICS = (
+    NicSample(
+        "eth0", "tcp", up=True, speed_bytes_per_second=None, received_bytes=1, transmitted_bytes=2, errors={}
+    ),
+)  # fmt: skip
+SOURCES = (
+    SourceStatus(
+        "boxes", up=True, absent=False, duration_seconds=0.1, last_success_time=NOW, num_errors=0, error=None
+    ),
+)  # fmt: skip
 MISSING = object()  # in place of a value
 
 
@@ -27,6 +35,7 @@ def report_json(*ranks, **changes):
 
 
 def received(report):
+    """Return a report of plain data as the hub decodes it."""
     return decode(json.dumps(report).encode(), AgentReport)
 
 

@@ -35,6 +35,7 @@ class ServedAgent:
 
     @asynccontextmanager
     async def serve(self):
+        """Serve HTTP at `url`."""
         runner = web.AppRunner(self._agent.app(), handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, LOOPBACK, 0).start()
@@ -49,6 +50,11 @@ def agents_of(name, before=BEFORE_SECONDS):
     recording = load(name)
     begin = time.time() + before - recording.fault
     return [ServedAgent(ReplayedAgent(RecordedHost(recording, host), begin)) for host in recording.hosts]
+
+
+def causes(findings):
+    """Return the causes of findings, each once."""
+    return {finding["cause"] for finding in findings}
 
 
 def test_every_recording_is_expected_here():
@@ -70,10 +76,6 @@ async def test_hub_finds_cause_and_culprit(name, tmp_path):
     assert (finding["ranks"], finding["hosts"]) == (ranks, hosts)
     assert finding["job_id"] == f"recorded-{name}"
     assert causes(finding for finding in findings if finding["severity"] == "critical") <= {cause}
-
-
-def causes(findings):
-    return {finding["cause"] for finding in findings}
 
 
 async def test_end_of_a_recording_that_is_repeated_gives_the_same_finding(tmp_path):
