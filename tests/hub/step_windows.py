@@ -13,7 +13,7 @@ def step_window(seconds=0.02, samples=128):
 
 
 def job(now=None, baseline=None, **changes):
-    """Return the snapshot of a job of four ranks whose last step window is `now`."""
+    """Return the snapshot of a job of four ranks. `now`: its last step window; `baseline`: its healthy one."""
     job_ = snapshot(*(rank_state(rank, **changes) for rank in range(4)))
     step_windows = (now,) if now else ()
     return replace(job_, step_windows=step_windows, baseline=baseline, steps=tuple(job_steps(16)))

@@ -1,4 +1,4 @@
-"""Tests of how the hub asks agents for their reports: packed, or as JSON if that is all it can have."""
+"""Tests of how the hub asks agents for their reports: packed, or as JSON if an agent is older or its report damaged."""
 
 from dataclasses import replace
 

@@ -111,14 +111,14 @@ async def test_findings_are_filtered_by_job_and_activity(start_hub):
     assert [f["evidence"] for f in await hub_client.findings("?active=1&evidence=0")] == [{}, {}]
 
 
-@pytest.mark.parametrize("moment", range(5))
-async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
+@pytest.mark.parametrize("num_turns", range(5))  # of the event loop, from the wake to the cancellation
+async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, num_turns):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
     hub = Hub(HubConfig((), tmp_path))
     task = asyncio.create_task(hub.run_passes(None))
     await asyncio.sleep(0.05)
     hub._agents.suspected.set()
-    for _ in range(moment):
+    for _ in range(num_turns):
         await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=0.3)

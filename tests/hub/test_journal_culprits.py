@@ -66,7 +66,7 @@ PASSES = {  # the reports with their times in seconds, and the report whose culp
 
 
 @pytest.mark.parametrize(("reports", "published"), PASSES.values(), ids=PASSES)
-def test_culprits_are_those_of_a_report_that_counts(journal, reports, published):
+def test_published_culprits_do_not_follow_every_report(journal, reports, published):
     for seconds, report in reports:
         journal.open_or_update(report, NOW + seconds)
     (current,) = journal.active()
@@ -137,7 +137,9 @@ def test_rank_that_raised_an_error_of_its_own_is_no_victim_though_it_had_waited(
     assert (current.cause, current.ranks, current.severity) == (cause, ranks, "critical")
 
 
-SILENCE = Silence(2.0, 20.0, (), None, "it becomes critical after 20 s")
+SILENCE = Silence(
+    seconds=2.0, critical_seconds=20.0, places=(), healed_seconds=None, reason="it becomes critical after 20 s"
+)  # fmt: skip
 OUTLOOK = {"severity": "warning", "summary": f"rank 2 hangs; {SILENCE.reason}"}
 
 

@@ -69,12 +69,12 @@ async def test_clock_that_is_set_neither_delays_nor_hastens_the_end_of_a_finding
     assert await poll(hub_client.no_findings)
 
 
-def test_dues_and_samples_of_a_job_move_with_the_clock():
+def test_times_of_a_job_move_with_the_clock():
     account = Account("job")
     state = JobState({"uid-0"}, 1, account)
     running = snapshot(rank_state(0, world_size=1), time=NOW)
     state.add(running, [])
-    state.efficiency.append(EfficiencySample(NOW, 0.9, 0.95, "weak", "ranker"))
+    state.efficiency.append(EfficiencySample(NOW, ratio=0.9, recorded=0.95, scaling="weak", name="ranker"))
     state.efficiency_due = state.peaks_due = state.activity.due = NOW + 30.0
     state.move_times(-600.0)
     assert (state.efficiency_due, state.peaks_due, state.activity.due) == (NOW - 570.0,) * 3

@@ -20,7 +20,7 @@ from zmon.metrics.names import MAX_COUNTERS, shown_errors
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
 
-# The most series of one item, as docs/scale.md has them.
+# The most series of one item. docs/scale.md has those of a rank, a GPU and a link.
 MAX_SERIES_OF_RANK = 66  # that uses six ops
 MAX_SERIES_OF_GPU = 30
 MAX_SERIES_OF_INTERFACE = 9
@@ -105,10 +105,17 @@ def test_network_interface_is_within_the_budget(tmp_path):
     assert num_series(page(sample=HostSample(nics=(link,))), device="eth0") == MAX_SERIES_OF_INTERFACE
 
 
+def port(transport, errors):
+    """Return the sample of an RDMA port with these counters of errors."""
+    return NicSample(
+        "port", transport, up=True, speed_bytes_per_second=1.0, received_bytes=1, transmitted_bytes=1, errors=errors
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize("transport", ["infiniband", "roce", "iwarp", "efa", "of a newer kernel"])
 def test_port_of_any_driver_is_within_the_budget(transport):
-    port = NicSample("port", transport, True, 1.0, 1, 1, dict.fromkeys(sorted(RDMA_ERRORS), 0))
-    assert num_series(page(sample=HostSample(rdma=(port,))), device="port") == MAX_SERIES_OF_LINK
+    every_counter = port(transport, dict.fromkeys(sorted(RDMA_ERRORS), 0))
+    assert num_series(page(sample=HostSample(rdma=(every_counter,))), device="port") == MAX_SERIES_OF_LINK
 
 
 @pytest.mark.parametrize(
@@ -121,9 +128,9 @@ def test_port_of_any_driver_is_within_the_budget(transport):
 def test_lost_packets_and_congestion_come_before_other_counters(transport, counters, shown):
     errors = {name: 0 for name in counters if name in RDMA_ERRORS}
     assert len(errors) > MAX_COUNTERS  # so that some are left out
-    assert shown <= shown_errors(NicSample("port", transport, True, 1.0, 1, 1, errors)).keys()
+    assert shown <= shown_errors(port(transport, errors)).keys()
 
 
 def test_link_with_few_counters_shows_all_of_them():
     errors = dict.fromkeys(sorted(RDMA_ERRORS)[:10], 0)
-    assert shown_errors(NicSample("port", "efa", True, 1.0, 1, 1, errors)) == errors
+    assert shown_errors(port("efa", errors)) == errors

@@ -1,4 +1,4 @@
-"""Tests of what is told: once for each job and severity, once when all is over, and an end for each launch."""
+"""Tests of notices: one for each job and severity, one when all findings are over, and one for each end of a launch."""
 
 from dataclasses import replace
 

@@ -63,7 +63,7 @@ def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, opti
 
 @pytest.mark.parametrize(("ranks", "samples"), [(4, 2048), (8, 2048), (16, 8192)])
 def test_latency_of_all_to_all_is_fitted(ranks, samples):
-    late = Links(4, host=Link(2e9, latency_seconds=0.001), net=Link(0.5e9, latency_seconds=0.004))
+    late = Links(ranks_per_host=4, host=Link(2e9, latency_seconds=0.001), net=Link(0.5e9, latency_seconds=0.004))
     recorded = [(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)]
     result = predicted([point(*size, links=late) for size in recorded], ranks, samples)
     expected = point(ranks, samples, links=late)

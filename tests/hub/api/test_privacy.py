@@ -1,4 +1,4 @@
-"""Tests of who reads what a job prints: stacks and stderr in findings."""
+"""Tests of who may read what a job prints: stacks and stderr in findings, and the line about its end."""
 
 import os
 

@@ -9,7 +9,10 @@ from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample, TcpSa
 
 def nic(device="eth0", received=0, sent=0, errors=None):
     """Return the sample of an interface of 10 Gbit/s with these counters of bytes."""
-    return NicSample(device, "tcp", True, 1.25e9, received, sent, errors or {})
+    return NicSample(
+        device, "tcp", up=True, speed_bytes_per_second=1.25e9, received_bytes=received, transmitted_bytes=sent,
+        errors=errors or {},
+    )  # fmt: skip
 
 
 def gpu(**changes):

@@ -14,7 +14,11 @@ from zmon.hub.incidents.report import report
 from zmon.schema.gathered import PendingRow
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
-EVIL_PENDING = msgspec.to_builtins(PendingRow(EVIL, 1, EVIL, None, (), (), None, "started"))
+EVIL_PENDING = msgspec.to_builtins(
+    PendingRow(
+        group=EVIL, sequence=1, op=EVIL, num_bytes=None, sizes=(), dtypes=(), age_seconds=None, state="started"
+    )
+)  # fmt: skip
 
 
 def page(capsule, rows):
