@@ -143,7 +143,11 @@ def test_rank_with_an_impossible_job_id_is_left_out_and_not_named(job_id):
     assert ([r.rank for r in result.ranks], result.num_left_out, result.unread) == ([1], 1, ())
 
 
-@pytest.mark.parametrize("first_value", ["one", 10**400, 10**30, -(10**30), 1 << 62])
+@pytest.mark.parametrize(
+    "first_value",
+    ["one", 10**400, 10**30, -(10**30), 1 << 62],
+    ids=["a text", "10**400", "10**30", "-(10**30)", "2**62"],
+)
 def test_steps_of_another_form_or_with_numbers_beyond_the_limits_cost_only_their_job(first_value):
     """The hub adds and divides the numbers of all ranks: an overflow would cost it the page of all jobs."""
     records = {"uid-0": (step_record(1),)}
