@@ -44,6 +44,7 @@ def test_part_with_the_largest_increase_is_first():
         (CURVE, 16, "between hosts"),
         (ScalingCurve("old", [replace(p, causes={}) for p in CURVE.points]), 2, "no run of several ranks"),
     ],
+    ids=["empty curve", "several hosts", "no time categories"],
 )
 def test_unknown_expected_step_has_a_reason(curve, ranks, why):
     assert why in expected_step(curve, JobSize(ranks, 512 * ranks, ranks_per_host=4), 0.017, NOW).reason

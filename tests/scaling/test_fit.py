@@ -100,7 +100,11 @@ def test_exposed_share_is_fitted_with_measured_links():
     assert faster.work.exchanges["all_to_all"].exposed == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
+@pytest.mark.parametrize(
+    "points",
+    [[], [point(1, 512)], [replace(point(2, 512), causes={})]],
+    ids=["no run", "one rank", "no time categories"],
+)
 def test_model_is_unknown_without_a_run_of_several_ranks(points):
     assert fit(points, OPS) == Unknown("no run of several ranks was recorded with its time categories")
 

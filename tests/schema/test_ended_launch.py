@@ -24,6 +24,7 @@ EARLIER = msgspec.structs.replace(AGAIN, first_step=90)
         ({"restart": EARLIER}, f"killed: X; {RESUMED} 90 after 42 s (init 40 s), and repeats 10 steps"),
         ({"recorded": NOW + 3600}, "killed: X; told late: the hub was down, or no agent answered it"),
     ],
+    ids=["no restart", "no step yet", "resumed", "unknown limit of restarts", "from an earlier step", "recorded late"],
 )
 def test_reason_says_what_followed(changes, text):
     assert msgspec.structs.replace(FAILED, **changes).reason == text
