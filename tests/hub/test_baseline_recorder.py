@@ -20,12 +20,14 @@ from zmon.schema.unknown import Unknown
 
 def efficiency(recorder, job_):
     """Return the efficiency of a job, or why it is unknown."""
-    return recorder.compare(job_, job_state(job_, ()))[0]
+    result, _ = recorder.compare(job_, job_state(job_, ()))
+    return result
 
 
 def expected_step(recorder, job_):
     """Return the expected step of a job, or why it is unknown."""
-    return recorder.compare(job_, job_state(job_, ()))[1]
+    _, step = recorder.compare(job_, job_state(job_, ()))
+    return step
 
 
 @pytest.fixture

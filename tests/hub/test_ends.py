@@ -117,7 +117,7 @@ def finished_launch(number, time=NOW):
 
 def record(store, number, time=NOW):
     """Record the end of a launch; return the new ends."""
-    store.update(finished_launch(number, time), None, None)
+    store.update(finished_launch(number, time), fault=None, view=None)
     return store.take_new()
 
 
@@ -143,7 +143,7 @@ def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
 
 def test_lines_of_another_version_are_not_lost(tmp_path):
     path = tmp_path / FILE
-    end = msgspec.structs.replace(ended_launch(finished_launch(1), None, None), recorded=NOW)
+    end = msgspec.structs.replace(ended_launch(finished_launch(1), fault=None, view=None), recorded=NOW)
     path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end) + b'\n{"id": "cut o')
     store = Ends(path)
     record(store, 2, NOW + 1.0)

@@ -7,7 +7,8 @@ from tests.build import NOW, finding, killed, snapshot
 from zmon.job.outcome import ended_launch
 from zmon.schema.ended_launch import Restart
 
-FAILED = ended_launch(snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4))), finding(summary="X"), None)
+KILLED = snapshot(*(killed(rank, 30.0, max_restarts=3) for rank in range(4)))
+FAILED = ended_launch(KILLED, fault=finding(summary="X"), view=None)
 RECOVERY = {"detection": 0.0, "teardown": 1.0, "relaunch": 0.5, "init": 40.0, "first_step": 0.5}  # seconds; 42 in all
 AGAIN = Restart(attempt=1, first_step=200, phases=RECOVERY)
 RESUMED = "restart 1 of 3 resumed from step"

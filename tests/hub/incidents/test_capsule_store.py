@@ -46,7 +46,8 @@ def test_incident_is_a_directory_for_people_and_programs(incidents, tmp_path):
     assert list(rows[0])[:7] == ["job_id", "attempt", "rank", "host", "step", "start", "duration"]
     assert rows[0]["start"] == NOW - 999
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-    assert incidents.read("f1") == made(finding(id="f1"))[0]
+    written, _ = made(finding(id="f1"))
+    assert incidents.read("f1") == written
 
 
 def test_update_replaces_each_file_and_keeps_the_steps(incidents):
