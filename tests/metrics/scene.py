@@ -120,7 +120,7 @@ JOB_VIEW = JobView(
 
 def page(*ranks, sample=host.HostSample(), sources=()):  # noqa: B008 - frozen
     """Return the agent's page as text."""
-    return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
+    return agent_page(agent_report(*ranks, sample=sample, sources=sources), cpu_seconds=1.0, resident_bytes=2).decode()
 
 
 def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):

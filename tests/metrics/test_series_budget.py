@@ -53,9 +53,13 @@ def test_each_further_op_of_a_rank_is_five_series():
 def test_page_beyond_its_limit_loses_whole_metrics():
     ranks = [replace(FULL_RANK, rank=rank, local_rank=rank, run_uid=f"uid-{rank}") for rank in range(256)]
     report = agent_report(*ranks, sample=FULL_HOST, sources=SOURCES)
-    whole = Counter(sample.name for sample in samples(agent_page(report, 1.0, 2).decode()))
+
+    def page_within(limit):
+        return agent_page(report, cpu_seconds=1.0, resident_bytes=2, max_series=limit).decode()
+
+    whole = Counter(sample.name for sample in samples(page_within(None)))
     for limit in (20_000, 12_000, 5_000, 2_000, 1_000):
-        text = agent_page(report, 1.0, 2, max_series=limit).decode()
+        text = page_within(limit)
         left = Counter(sample.name for sample in samples(text))
         assert left.total() <= limit
         assert value(text, "zmon_series_left_out") == whole.total() - left.total()

@@ -49,8 +49,10 @@ def test_seconds_of_a_collective(op, num_bytes, ranks, links, seconds):
 
 
 def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
-    reduced = bytes_over_links("all_reduce", 64e6, 64, 8)
-    scattered, gathered = bytes_over_links("reduce_scatter", 64e6, 64, 8), bytes_over_links("all_gather", 1e6, 64, 8)
+    ranks = {"ranks": 64, "ranks_per_host": 8}
+    reduced = bytes_over_links("all_reduce", 64e6, **ranks)
+    scattered = bytes_over_links("reduce_scatter", 64e6, **ranks)
+    gathered = bytes_over_links("all_gather", 64e6 / 64, **ranks)  # each rank hands in its part of the sum
     assert [a + b for a, b in zip(scattered, gathered, strict=True)] == pytest.approx(reduced)
 
 

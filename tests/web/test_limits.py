@@ -44,13 +44,13 @@ FILES_OF_HUB = 1728  # with 3 · ACCEPTED_AT_ONCE and MIN_CONNECTIONS
 
 
 def test_number_of_connections_has_a_maximum():
-    assert connections_within(65_536, 384) == MAX_CONNECTIONS
+    assert connections_within(65_536, reserved=384) == MAX_CONNECTIONS
 
 
 def test_refusal_says_the_number_of_files_that_are_needed():
     with pytest.raises(UsageError, match=r"1,024 files, but it needs 1,728.*ulimit -n 1728"):
-        connections_within(1024, OWN_FILES_OF_HUB)
-    assert connections_within(FILES_OF_HUB, OWN_FILES_OF_HUB) == MIN_CONNECTIONS
+        connections_within(1024, reserved=OWN_FILES_OF_HUB)
+    assert connections_within(FILES_OF_HUB, reserved=OWN_FILES_OF_HUB) == MIN_CONNECTIONS
 
 
 def run_hub(tmp_path, num_agents, soft, hard):
