@@ -160,7 +160,7 @@ async def test_refused_evidence_is_unknown_with_the_reason():
     app.router.add_get("/api/v1/evidence/{job_id}/{rank}", refuse)
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         url = str(server.make_url("")).rstrip("/")
-        (answer,) = (
-            await client.evidence(session, [(rank_state(0), url)], stacks=(), seconds=5.0, concurrency=1)
-        ).values()
+        targets = [(rank_state(0), url)]
+        answers = await client.evidence(session, targets, stacks=(), seconds=5.0, concurrency=1)
+    (answer,) = answers.values()
     assert answer.reason.endswith("answered 403: evidence is only for the user of the job")
