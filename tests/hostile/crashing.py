@@ -20,7 +20,7 @@ from typing import Any
 CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # of `os`
 SEND_SIGNAL = "pidfd_send_signal"  # a call of `signal`, which `CrashPoint.counted` counts as well
 DONE = 0  # exit status of a child that was not killed
-# The exit status of a child that was killed at this call. Python itself exits with smaller ones.
+# The exit status of a child that was killed at this call. Python ends with 1 or 2 after an error.
 _STATUS_OF_CALL = {name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)}
 
 Say = Callable[[str], None]  # sends a line to the parent

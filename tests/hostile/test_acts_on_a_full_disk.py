@@ -46,9 +46,7 @@ async def test_full_disk_ends_nothing(start_job, acting, disk):
     assert job.rank_ended()
 
 
-async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothing_is_done_twice(
-    start_job, acting, disk
-):
+async def test_act_is_done_once_although_the_disk_is_full_after_its_audit_line(start_job, acting, disk):
     job = start_job(ranks=2)
     async with acting() as client:
         request = await request_for(client)
@@ -63,7 +61,7 @@ async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothi
     assert still_lives(job.pids[1])
 
 
-async def test_stop_that_the_disk_does_not_take_holds_all_the_same(start_job, acting, disk, tmp_path):
+async def test_stop_holds_although_it_cannot_be_written(start_job, acting, disk, tmp_path):
     job_ids = [f"job-{number}" for number in range(MAX_ACTS_OF_HOST + 2)]
     jobs = [start_job(job_id=job_id) for job_id in job_ids]
     async with acting() as client:

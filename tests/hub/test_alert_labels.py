@@ -41,7 +41,7 @@ def test_empty_value_is_left_out_even_if_the_pattern_matches_it():
 
 
 @pytest.mark.parametrize("settings", [None, {}])
-def test_quiet_unless_a_site_declares_labels(settings):
+def test_alerts_have_no_labels_unless_a_site_declares_some(settings):
     assert read_alert_labels(settings, "alert_labels") == AlertLabels()
     assert AlertLabels().accepted({"tier": "hero"}) == {}
 

@@ -133,7 +133,7 @@ def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
     assert known(owner=8) == known(program="train-bbbbbb-111111") == known(8) == []
 
 
-def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
+def test_stall_that_a_process_state_proved_is_no_pause(scene: Scene) -> None:
     """After SIGCONT the ranks are past their leases for a moment more."""
     scene.make_pass(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
     scene.make_pass(*pause(9.2), frames=FRAMES)

@@ -89,7 +89,7 @@ def test_notice_of_a_finding_has_culprit_duration_and_next_step():
     ("end", "title", "style"),
     [(DONE, "done", "success"), (FAILED, "failed", "failure"), (CANCELLED, "cancelled", "info")],
 )
-def test_end_says_how_it_ended(end, title, style):
+def test_notice_of_an_end_says_how_the_launch_ended(end, title, style):
     notice = end_notice(end)
     assert notice.title.startswith(f"{JOB} {title} after ")
     assert (notice.style, notice.outcome) == (style, end.outcome)
@@ -97,7 +97,7 @@ def test_end_says_how_it_ended(end, title, style):
     assert f"Steps {end.steps_text}, 4 ranks on node-a" in notice.body
 
 
-def test_end_without_a_step_says_so():
+def test_notice_of_an_end_without_a_step_says_so():
     assert "No step was done" in end_notice(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
 
 
@@ -123,7 +123,7 @@ def test_finding_of_the_future_waits_no_longer_than_a_new_one():
     assert len(make_pass(notices, later, now=NOW + CRITICAL_HOLD_SECONDS)) == 1
 
 
-def test_what_was_told_outlives_a_restart():
+def test_open_notices_outlive_a_restart():
     notices = Notices({JOB: OpenNotice("critical", {"owner": "ann"})})
     assert make_pass(notices, CRITICAL, WARNING) == []
     (over,) = make_pass(notices)

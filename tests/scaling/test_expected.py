@@ -26,7 +26,7 @@ def test_expected_step_of_another_size_is_predicted():
     assert sum(step.causes.values()) == pytest.approx(step.seconds)
 
 
-def test_in_parts_merges_all_phases():
+def test_phases_are_merged_into_self_time():
     assert in_parts(NOW) == {SELF_TIME: pytest.approx(0.011), IMBALANCE: 0.002, "all_to_all": 0.004}
 
 

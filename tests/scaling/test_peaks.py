@@ -39,7 +39,7 @@ def test_volta_and_turing_have_no_bfloat16():
         assert "bfloat16" not in peaks_of(device, {}).flops
 
 
-def test_what_the_site_measured_counts_first():
+def test_peaks_that_the_site_measured_replace_the_datasheet():
     peaks = DevicePeaks({"bfloat16": 1e12})
     assert peaks_of("NVIDIA H200", {"NVIDIA H200": peaks}) is peaks
     assert peaks_of("NVIDIA H200 of ours", {"NVIDIA H200": peaks}) is None

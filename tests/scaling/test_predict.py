@@ -43,7 +43,7 @@ def test_collective_of_a_single_rank_takes_no_time(op):
         ("all_to_all", 1e6, 4, HOST_UNKNOWN, None),  # an unknown link of a host matters to jobs on a single one
     ],
 )
-def test_seconds_of_a_collective(op, num_bytes, ranks, links, seconds):
+def test_collective_takes_the_time_of_its_bytes_and_latency(op, num_bytes, ranks, links, seconds):
     expected = None if seconds is None else pytest.approx(seconds)
     assert op_seconds(op, num_bytes, ranks, links) == expected
 

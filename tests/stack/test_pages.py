@@ -254,5 +254,5 @@ def run_scenario(alerting: Alerting) -> None:
         pytest.param("pager", "refined", None, [STALLED, STALLED], id="a restarted Alertmanager sends the page again"),
     ],
 )
-def test_notifications_of_a_receiver_about_a_job(notifications, receiver, job_id, until, expected):
+def test_receiver_gets_only_these_notifications_about_a_job(notifications, receiver, job_id, until, expected):
     assert notifications(receiver, job_id, until) == expected

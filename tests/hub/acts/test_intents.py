@@ -188,7 +188,7 @@ async def test_two_hubs_have_one_intent_each_about_the_same_start_of_a_rank(tmp_
     assert {request["run_uid"] for request in agent.acts} == {"uid 2"}  # by which the agent acts once
 
 
-async def test_end_of_a_job_is_asked_of_each_host(start_hub, policy):
+async def test_each_host_is_asked_to_end_a_job(start_hub, policy):
     agents = on_two_hosts(frozen())
     client = await start_hub(*agents, policy=policy({**ENFORCED, "act": "end_job"}))
     (intent,) = await decided(client)

@@ -105,7 +105,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_mistake_in_the_file_is_one_line(read, message):
+def test_mistake_in_the_file_is_refused_in_one_line(read, message):
     with pytest.raises(UsageError) as error:
         read(text=yaml.safe_dump(MISTAKES[message]))
     assert message in str(error.value)
@@ -130,13 +130,13 @@ def test_largest_and_least_allowed_numbers_are_read(read):
     ],
     ids=["half a list", "code", "empty", "a date that no calendar has", "a narrowing that a later one would replace"],
 )
-def test_file_that_is_no_policy_is_one_line(read, text, message):
+def test_file_that_is_no_policy_is_refused_in_one_line(read, text, message):
     with pytest.raises(UsageError, match=message) as error:
         read(text=text)
     assert "\n" not in str(error.value)
 
 
-def test_file_that_is_not_there_or_not_utf8_is_one_line(tmp_path):
+def test_file_that_is_not_there_or_not_utf8_is_refused_in_one_line(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         read_policy(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")

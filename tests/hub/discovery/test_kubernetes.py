@@ -82,7 +82,7 @@ async def test_agents_are_those_of_the_list_and_of_each_change(start):
     assert answers == [(A, B), (A, B, C), (B, C), (C,)]
 
 
-async def test_changes_without_another_agent_are_quiet(start):
+async def test_changes_that_leave_the_agents_as_they_are_give_no_answer(start):
     api, answers = await start()
     for _ in range(5):
         api.put(a=pod("a", "10.0.0.1"))

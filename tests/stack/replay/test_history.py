@@ -17,7 +17,7 @@ SHIFT_SECONDS = 500.0  # from the recording to its replay
 INSTANCES = {"node-0": "127.0.0.1:9780", "hub": "127.0.0.1:9790"}
 
 
-def test_page_has_new_times_and_addresses_and_ends_in_time():
+def test_history_has_new_times_and_addresses_and_no_later_values():
     assert [*openmetrics([STEPS, RECORDED], SHIFT_SECONDS, until=1504.0, instances=INSTANCES)] == [
         'zmon_steps_total{instance="127.0.0.1:9780",job_id="a\\"b"} 5.0 1500.000\n',
         'zmon_steps_total{instance="127.0.0.1:9780",job_id="a\\"b"} 7.0 1504.000\n',
