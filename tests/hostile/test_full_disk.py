@@ -124,25 +124,25 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         monkeypatch.setattr(store, "RETRY_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     agent = FakeAgent(*healthy())
-    async with agent.serve(), hub_over(tmp_path, agent) as hub:
+    async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
 
         async def health():
-            return await hub.get("/healthz")
+            return await hub_client.get("/healthz")
 
-        await hub.passes(2)
+        await hub_client.passes(2)
         assert (await health())["unwritten"] == {}
         disk.full = True
-        counted = await hub.metric("zmon_job_time_seconds_total")
+        counted = await hub_client.metric("zmon_job_time_seconds_total")
         agent.ranks = frozen()
-        (fault,) = await poll(hub.findings)
+        (fault,) = await poll(hub_client.findings)
         assert fault["cause"] == "rank_frozen"
         shown = await poll(health, accept=lambda now: now["unwritten"] and now["incidents_unwritten"])
         assert shown["healthy"]
         for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
             assert "No space left" in part
         # A counter must not shrink when the hub restarts, so it shows only the time that is written.
-        assert await hub.metric("zmon_job_time_seconds_total") == counted
-        await hub.passes(20)
+        assert await hub_client.metric("zmon_job_time_seconds_total") == counted
+        await hub_client.passes(20)
         disk.full = False
         assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])
     lines = [record.getMessage() for record in caplog.records if "cannot write" in record.getMessage()]

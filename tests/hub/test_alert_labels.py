@@ -102,15 +102,15 @@ async def test_alert_keeps_its_labels_although_job_and_site_change_theirs(tmp_pa
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
     expected = SERIES % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
-        async with hub_over(tmp_path, agent, alert_labels=SITE) as hub:
-            await poll(hub.findings)
-            assert await hub.metric(expected) == [1.0]
+        async with hub_over(tmp_path, agent, alert_labels=SITE) as hub_client:
+            await poll(hub_client.findings)
+            assert await hub_client.metric(expected) == [1.0]
             agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
-            await hub.passes(2)
-            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
-        async with hub_over(tmp_path, agent) as hub:  # it declares nothing any more
-            await hub.passes(2)
-            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+            await hub_client.passes(2)
+            assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]
+        async with hub_over(tmp_path, agent) as hub_client:  # it declares nothing any more
+            await hub_client.passes(2)
+            assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]
 
 
 async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
@@ -120,6 +120,6 @@ async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
-            async with hub_over(tmp_path / name, agent, alert_labels=SITE) as hub:
-                await poll(hub.findings)
-                assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+            async with hub_over(tmp_path / name, agent, alert_labels=SITE) as hub_client:
+                await poll(hub_client.findings)
+                assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]

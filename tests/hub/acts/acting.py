@@ -20,16 +20,16 @@ def healthy(attempt=0, step=100, **changes):
     return of_launch([rank_state(rank, step=step) for rank in range(4)], attempt, **changes)
 
 
-async def intents(client):
+async def intents(hub_client):
     """Return all intents that the hub has, newest first."""
-    return (await client.get("/api/v1/intents"))["intents"]
+    return (await hub_client.get("/api/v1/intents"))["intents"]
 
 
-async def decided(client, number=1):
+async def decided(hub_client, number=1):
     """Wait for this number of intents that no agent is being asked about, and return them, newest first."""
 
     async def ready():
-        known = await intents(client)
+        known = await intents(hub_client)
         are_answered = all(intent["result"] != "unanswered" for intent in known)
         return known if len(known) >= number and are_answered else None
 
