@@ -62,7 +62,7 @@ def act(folder: Path, request: ActRequest, say: Say) -> None:
 
 
 def run(folder: Path, request: ActRequest, point: CrashPoint | None) -> tuple[int, list[str]]:
-    """Act in a child; return its exit status and what it said."""
+    """Act in a child; return its exit status and the lines that it said. `point`: where it is killed; None: nowhere."""
 
     def act_until_crash(say: Say) -> None:
         send, check = audited_signals(folder / "data" / FILE, say), signal.pidfd_send_signal
@@ -108,7 +108,7 @@ def expected_answer(events_before: list[str]) -> str:
 def problems_of(folder: Path, request: ActRequest, first: list[str]) -> list[str]:
     """Ask the next agent, and return a line for each thing that was done twice or without its audit.
 
-    `first`: what the agent said that was killed.
+    `first`: the lines of the agent that was killed.
     """
     before = events(folder)
     status, second = run(folder, request, None)

@@ -19,7 +19,7 @@ import msgspec
 from tests.build import NOW, finding
 from tests.hostile.crashing import DONE, CrashPoint, Say, crash_everywhere, in_child, killed_at
 from tests.hub.incidents.build import EVIDENCE, made
-from tests.hub.test_accounts import job, observed
+from tests.hub.test_accounts import job, observe_job
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE, point
 from zmon.hub import json_lines
@@ -51,7 +51,7 @@ def write_everything(folder: Path, acknowledge: Say) -> None:
         findings.open_or_update(finding(id=f"{number:016x}", job_id=f"job-{number}", evidence=EVIDENCE), NOW)
         (fault,) = findings.active_of(f"job-{number}", "stall")
         acknowledge(f"open {fault.id}")
-        observed(accounts)
+        observe_job(accounts)
         accounts.save()
         acknowledge("account")
         if number == 1:

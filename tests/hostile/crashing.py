@@ -20,13 +20,14 @@ from typing import Any
 CALLS = ("write", "replace", "rename", "fsync", "unlink", "ftruncate", "mkdir", "rmdir")  # of `os`
 SEND_SIGNAL = "pidfd_send_signal"  # a call of `signal`, which `CrashPoint.counted` counts as well
 DONE = 0  # exit status of a child that was not killed
-_STATUS_OF_CALL = {name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)}  # if it was the last
+# The exit status of a child that was killed at this call. Python ends with 1 or 2 after an error.
+_STATUS_OF_CALL = {name: status for status, name in enumerate((*CALLS, SEND_SIGNAL), start=10)}
 
 Say = Callable[[str], None]  # sends a line to the parent
 
 
 def killed_at(status: int) -> str | None:
-    """Return the call at which a child with this exit status was killed; None if it ended otherwise."""
+    """Return the call at which a child with this exit status was killed; None if no crash point killed it."""
     return next((name for name, number in _STATUS_OF_CALL.items() if number == status), None)
 
 
@@ -86,10 +87,10 @@ def outcome_of(module: str, *arguments: str, timeout: float = 170.0) -> Any:
 
 
 def in_child(function: Callable[[Say], None], point: CrashPoint | None = None) -> tuple[int, list[str]]:
-    """Call a function in a forked process, with what sends a line; return the exit status and the lines.
+    """Call a function in a forked process, and return the exit status and the lines that it sent.
 
-    `point`: where the process is killed; None: nowhere. The lines go through the `os.write` of this process, which a
-    crash point in the child does not count.
+    The function gets `say`, which sends a line. It uses the `os.write` from before `point.install`, so that a crash
+    point does not count the lines. `point`: where the process is killed; None: nowhere.
     """
     reading, writing = os.pipe()
     write = os.write

@@ -27,15 +27,16 @@ from zmon.hub.acts import FILE, Intents, Policy
 from zmon.schema.act import ACTED, ENFORCE, ActAnswer, Intent
 
 FINDING = replace(PROVEN, capsule="/incidents/f1")
+INTENT_ID = "f1/frozen"  # the finding and the rule
 POLICY = Policy((rule(mode=ENFORCE, override="a test"),))
 LINK = SimpleNamespace(url="http://agent")
 
 
-def hub(folder: Path, say: Say) -> None:
-    """Decide about the finding in some passes, and answer as an agent does."""
+def decide(folder: Path, say: Say) -> None:
+    """Decide about the finding in six passes, as a hub does. A fake agent answers that it acted."""
 
     async def ask(*_: Any) -> ActAnswer:
-        say("audited" if any(intent.id == "f1/frozen" for intent in on_disk(folder)) else "unaudited")
+        say("audited" if any(intent.id == INTENT_ID for intent in on_disk(folder)) else "unaudited")
         return ActAnswer(result=ACTED, reason="SIGKILL", host="node-a", time=NOW)
 
     async def passes() -> None:
@@ -68,8 +69,8 @@ def main() -> None:
     def attempt(place: Path, point: CrashPoint) -> int:
         nonlocal num_requests
         place.mkdir(parents=True)
-        status, first = in_child(partial(hub, place), point)
-        next_status, second = in_child(partial(hub, place))
+        status, first = in_child(partial(decide, place), point)
+        next_status, second = in_child(partial(decide, place))
         lines = first + second
         num_requests = len(first)
         if lines.count("audited") > 1 or "unaudited" in lines:

@@ -63,7 +63,7 @@ async def test_job_that_names_another_launcher_ends_nothing(make_live_box, actin
     start = process_stat(bystander.pid).start_ticks
     pid, start_ticks = {
         "somebody else's": (bystander.pid, start),
-        "a reused number": (bystander.pid, start - 500),
+        "a reused number": (bystander.pid, start - 500),  # another process had this number, and began 500 ticks earlier
         "the agent": (os.getpid(), process_stat(os.getpid()).start_ticks),
         "the parent of the agent": (os.getppid(), process_stat(os.getppid()).start_ticks),
         "the first process": (1, process_stat(1).start_ticks),
@@ -128,17 +128,6 @@ async def test_rank_in_a_pid_namespace_is_killed_by_its_lock_and_its_launcher_is
         job.end()
 
 
-@needs_root
-@needs_unshare
-async def test_agent_in_another_pid_namespace_than_the_rank_refuses(start_job, tmp_path):
-    job = start_job()
-    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", AGENT, str(tmp_path)]
-    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=True)
-    assert done.stdout.startswith("refused rank 0 of job")
-    assert "is in another PID namespace: run the agent in that of the host (hostPID)" in done.stdout
-    assert still_lives(job.pids[0])
-
-
 AGENT = """
 import asyncio, pathlib, sys
 from zmon.agent.acts import Acts
@@ -153,8 +142,21 @@ request = ActRequest(act="kill_culprit", job_id="job", rank=0, run_uid=rank.run_
 answer = asyncio.run(acts.answer(request))
 print(answer.result, answer.reason)
 """
-RANK_OF = """
-import sys, time, zmon.probe, zmon.probe.launch, zmon.box.writer
+
+
+@needs_root
+@needs_unshare
+async def test_agent_in_another_pid_namespace_than_the_rank_refuses(start_job, tmp_path):
+    job = start_job()
+    command = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child", sys.executable, "-c", AGENT, str(tmp_path)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.startswith("refused rank 0 of job")
+    assert "is in another PID namespace: run the agent in that of the host (hostPID)" in done.stdout
+    assert still_lives(job.pids[0])
+
+
+RANK_OF_USER = """
+import sys, time, zmon.probe, zmon.probe.launch, zmon.box.writer  # the user may not reach these files
 {become}
 assert zmon.probe.attach_box()
 print("rank", 0, os.getpid(), flush=True)
@@ -172,7 +174,7 @@ async def test_agent_that_is_no_root_needs_cap_kill(tmp_path, may_kill):
         if str(folder).startswith("/tmp/"):
             folder.chmod(0o755)
     shutil.chown(boxes, BOB, BOB)
-    job = LaunchedJob(boxes, command=[sys.executable, "-c", RANK_OF.format(become=become(BOB))], RANK="0")
+    job = LaunchedJob(boxes, command=[sys.executable, "-c", RANK_OF_USER.format(become=become(BOB))], RANK="0")
     names = ("dac_read_search", "sys_ptrace", "syslog", *(("kill",) if may_kill else ()))
     (tmp_path / "data").mkdir()
     shutil.chown(tmp_path / "data", AGENT_UID, AGENT_UID)
@@ -207,6 +209,7 @@ def running(command, port):
 
 
 def ranks_at(port):
+    """Return the ranks that the agent at this port reports; None while it does not answer."""
     with contextlib.suppress(requests.ConnectionError):
         return requests.get(f"http://127.0.0.1:{port}/api/v1/snapshot", timeout=10).json().get("ranks")
     return None
@@ -231,7 +234,7 @@ except urllib.error.HTTPError as error:
 
 
 @needs_root
-async def test_another_user_of_the_node_may_not_ask(start_job, acting):
+async def test_of_the_users_of_a_node_only_those_of_the_hub_may_ask(start_job, acting):
     job = start_job()
     async with acting(hub_users=frozenset({BOB})) as client:
         request = msgspec.json.encode(await request_for(client)).decode()
@@ -246,9 +249,9 @@ async def test_another_user_of_the_node_may_not_ask(start_job, acting):
     assert job.rank_ended()
 
 
-async def test_frozen_rank_is_not_continued_by_the_agent(start_job, acting):
-    """Quiet: a refusal changes nothing about a process."""
-    job = start_job(TORCHFT_LIGHTHOUSE="1")
+async def test_agent_that_refuses_leaves_a_frozen_rank_frozen(start_job, acting):
+    """A refusal changes nothing about a process."""
+    job = start_job(TORCHFT_LIGHTHOUSE="1")  # the agent refuses acts on jobs that torchft restarts
     job.stop(job.pids[0])
     async with acting() as client:
         assert (await ask_for(client, await request_for(client))).result == REFUSED

@@ -9,6 +9,7 @@ import pytest
 from tests.agent.acts.conftest import acting, start_job
 from tests.agent.acts.jobs import ask_for, request_for, still_lives
 from tests.agent.conftest import make_live_box, serve
+from zmon.agent.acts import MAX_ACTS_OF_HOST
 from zmon.schema.act import ACTED, REFUSED
 from zmon.steplog import files
 
@@ -45,13 +46,11 @@ async def test_full_disk_ends_nothing(start_job, acting, disk):
     assert job.rank_ended()
 
 
-async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothing_is_done_twice(
-    start_job, acting, disk
-):
+async def test_act_is_done_once_although_the_disk_is_full_after_its_audit_line(start_job, acting, disk):
     job = start_job(ranks=2)
     async with acting() as client:
         request = await request_for(client)
-        disk.writes_left = 1
+        disk.writes_left = 1  # for the audit line
         assert (await ask_for(client, request)).result == ACTED
         assert job.rank_ended()
         disk.writes_left = PLENTY
@@ -62,16 +61,17 @@ async def test_disk_that_is_full_after_the_audit_line_costs_the_result_and_nothi
     assert still_lives(job.pids[1])
 
 
-async def test_stop_that_the_disk_does_not_take_holds_all_the_same(start_job, acting, disk, tmp_path):
-    jobs = [start_job(job_id=f"job-{number}") for number in range(6)]
+async def test_stop_holds_although_it_cannot_be_written(start_job, acting, disk, tmp_path):
+    job_ids = [f"job-{number}" for number in range(MAX_ACTS_OF_HOST + 2)]
+    jobs = [start_job(job_id=job_id) for job_id in job_ids]
     async with acting() as client:
-        asks = [await request_for(client, job_id=f"job-{number}") for number in range(6)]
-        for request in asks[:4]:
+        *allowed, fifth, sixth = [await request_for(client, job_id=job_id) for job_id in job_ids]
+        for request in allowed:
             assert (await ask_for(client, request)).result == ACTED
         disk.writes_left = 0
-        assert "within an hour" in (await ask_for(client, asks[4])).reason
+        assert "within an hour" in (await ask_for(client, fifth)).reason
         assert not (tmp_path / "data/act-stops/all").exists()
         disk.writes_left = PLENTY
-        assert "within an hour" in (await ask_for(client, asks[5])).reason
+        assert "within an hour" in (await ask_for(client, sixth)).reason
         assert (tmp_path / "data/act-stops/all").exists()
-    assert all(still_lives(job.pids[0]) for job in jobs[4:])
+    assert all(still_lives(job.pids[0]) for job in jobs[MAX_ACTS_OF_HOST:])

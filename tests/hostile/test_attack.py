@@ -39,7 +39,7 @@ def test_large_answers_are_given_and_half_sent_requests_closed_under_attack(outc
 
 
 def test_files_memory_and_log_stay_bounded_under_attack(attacked):
-    assert attacked.most_files < 1000
+    assert attacked.most_files < 1000  # each daemon may open 1,024
     assert attacked.has_closed_files
     assert attacked.most_bytes < 400 << 20
     assert attacked.log.stat().st_size < 1_000_000

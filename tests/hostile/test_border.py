@@ -53,25 +53,28 @@ class Scripted(FakeAgent):
         self.body = report if isinstance(report, bytes) else json.dumps(report).encode()
 
     async def snapshot(self, request: web.Request) -> web.Response:
+        """Answer every request for a report with the same body."""
         return web.Response(body=self.body, content_type="application/json")
 
 
 def report_of(*ranks):
+    """Return the report of an agent as plain data, to be changed by a test; by default of four ranks that train."""
     return json.loads(msgspec.json.encode(agent_report(*(ranks or healthy()))))
 
 
 async def ranks_of(agent):
+    """Return the ranks that an agent reports."""
     return (await get_json(agent, "/api/v1/snapshot"))["ranks"]
 
 
-async def first_finding(hub, cause):
+async def first_finding(hub_client, cause):
     """Return the first finding with this cause, once the hub has one."""
 
     def matching(findings):
         return [finding for finding in findings if finding["cause"] == cause]
 
-    findings = await poll(hub.findings, 15.0, accept=matching)
-    assert findings, await hub.findings()
+    findings = await poll(hub_client.findings, 15.0, accept=matching)
+    assert findings, await hub_client.findings()
     return matching(findings)[0]
 
 
@@ -97,22 +100,22 @@ def traced():
 async def test_rank_that_claims_two_billion_ranks_is_a_warning_and_others_are_watched(make_live_box, serve, tmp_path):
     make_live_box(0, world_size=1, job_id="quiet")
     make_live_box(1, job_id="large").writer.identity(replace(IDENTITY, job_id="large", world_size=2_000_000_000))
-    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
-        finding = await first_finding(hub, "box_refused")
+    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub_client:
+        finding = await first_finding(hub_client, "box_refused")
         assert (finding["job_id"], finding["severity"], finding["hosts"]) == ("large", "warning", ["node-a"])
         assert "2,000,000,000" in finding["summary"]
-        assert [job["job_id"] for job in await hub.jobs()] == ["quiet"]
+        assert [job["job_id"] for job in await hub_client.jobs()] == ["quiet"]
         assert "zmon_boxes_unread" in await get_metrics(agent)
 
 
 @pytest.mark.parametrize("world_size", [2_000_000_000, MAX_WORLD_SIZE + 1, 10**18, 10**40])
-async def test_hub_refuses_the_claim_of_an_agent_too(world_size, tmp_path, traced):
+async def test_hub_refuses_a_job_whose_world_is_too_large_in_the_report_of_an_agent(world_size, tmp_path, traced):
     report = report_of(*healthy(), rank_state(0, job_id="large"))
     report["ranks"][-1]["world_size"] = world_size
-    async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub:
-        finding = await first_finding(hub, "report_unreadable")
+    async with Scripted(report).serve() as agent, hub_over(tmp_path, agent) as hub_client:
+        finding = await first_finding(hub_client, "report_unreadable")
         assert finding["job_id"] == "large"
-        assert [job["job_id"] for job in await hub.jobs()] == [JOB]
+        assert [job["job_id"] for job in await hub_client.jobs()] == [JOB]
     assert traced() < 64 * MEBIBYTE
 
 
@@ -140,16 +143,16 @@ async def test_label_and_file_name_that_are_not_utf_8_hide_nothing(serve, tmp_pa
         assert rank.stdout.readline() == "ready\n"
         (tmp_path / "job" / "0" / os.fsdecode(b"rank-\xff.box")).write_bytes(b"")
         try:
-            async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
+            async with serve() as agent, hub_over(tmp_path / "data", agent) as hub_client:
                 (state,) = await poll(lambda: ranks_of(agent))
                 assert state["labels"] == {"owner": "M\ufffdller", "name": "a\\x1b[2J b"}
                 health = await get_json(agent, "/healthz")
                 (boxes,) = [source for source in health["sources"] if source["name"] == "boxes"]
                 assert any("rank-\ufffd.box" in line for line in boxes["dropped"])
                 assert "M\ufffdller" not in await get_metrics(agent)
-                (job,) = await poll(hub.jobs)
+                (job,) = await poll(hub_client.jobs)
                 assert job["labels"]["owner"] == "M\ufffdller"
-                assert await hub.metric('zmon_job_info{job_id="job"')
+                assert await hub_client.metric('zmon_job_info{job_id="job"')
         finally:
             rank.communicate("\n")
 
@@ -157,16 +160,16 @@ async def test_label_and_file_name_that_are_not_utf_8_hide_nothing(serve, tmp_pa
 async def test_bytes_of_an_agent_that_are_not_utf_8_hide_no_other_agent(tmp_path):
     broken = msgspec.json.encode(agent_report(*healthy(), host="node-b")).replace(b"gloo", b"gl\xffo")
     other = FakeAgent(rank_state(0, job_id="other", world_size=1))
-    async with Scripted(broken).serve() as agent, other.serve(), hub_over(tmp_path, agent, other) as hub:
-        assert await poll(hub.jobs, accept=lambda jobs: len(jobs) == 2)
+    async with Scripted(broken).serve() as agent, other.serve(), hub_over(tmp_path, agent, other) as hub_client:
+        assert await poll(hub_client.jobs, accept=lambda jobs: len(jobs) == 2)
 
 
 @pytest.mark.parametrize("body", [b"[" * 200_000, b'{"host": "' + b"\xff" * 100, b'"\\ud800"', b"{}", b"null"])
 async def test_answer_that_cannot_be_decoded_does_not_end_the_pass(body, tmp_path):
     good = FakeAgent(*healthy())
-    async with Scripted(body).serve() as agent, good.serve(), hub_over(tmp_path, agent, good) as hub:
-        await hub.passes(3)
-        assert [job["ranks_seen"] for job in await hub.jobs()] == [4]
+    async with Scripted(body).serve() as agent, good.serve(), hub_over(tmp_path, agent, good) as hub_client:
+        await hub_client.passes(3)
+        assert [job["ranks_seen"] for job in await hub_client.jobs()] == [4]
 
 
 # -- names that lead elsewhere -----------------------------------------------------------------------------
@@ -180,10 +183,10 @@ async def test_job_id_of_an_agent_writes_nothing_outside_the_data_directory(job_
     )
     report["ranks"][-1]["job_id"] = job_id
     report["records"] = {job_id: {"uid-0": []}}
-    async with Scripted(report).serve() as agent, hub_over(data, agent) as hub:
-        await hub.passes(3)
-        assert [job["job_id"] for job in await hub.jobs()] == [JOB]
-        hub.hub.job_states.accounts.save()
+    async with Scripted(report).serve() as agent, hub_over(data, agent) as hub_client:
+        await hub_client.passes(3)
+        assert [job["job_id"] for job in await hub_client.jobs()] == [JOB]
+        hub_client.hub.job_states.accounts.save()
     outside = [path for path in tmp_path.rglob("*") if not path.is_relative_to(data) and path not in data.parents]
     assert outside == []
 
@@ -196,19 +199,19 @@ async def test_running_job_of_a_newer_zmon_is_a_finding_and_exit_code_1(make_liv
     """It is not `no jobs` with exit code 0, because the job is not watched."""
     box = make_live_box(2, job_id="night-42")
     box.overwrite(len(MAGIC), struct.pack("<I", CURRENT.version + 1))
-    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub:
-        finding = await first_finding(hub, "box_version")
+    async with serve() as agent, hub_over(tmp_path / "data", agent) as hub_client:
+        finding = await first_finding(hub_client, "box_version")
         assert (finding["job_id"], finding["severity"]) == ("night-42", "warning")
-        url = str(hub.client.make_url("")).rstrip("/")
+        url = str(hub_client.client.make_url("")).rstrip("/")
         code, out, _ = await asyncio.to_thread(command, "status", "--hub", url)
         assert code == 1
         assert "WARNING box_version, job night-42" in out
         assert f"layout version {CURRENT.version + 1}" in out
         assert "no jobs" not in out
-        assert await hub.metric('zmon_finding{cause="box_version",detector="unread"')
+        assert await hub_client.metric('zmon_finding{cause="box_version",detector="unread"')
         assert 'zmon_boxes_unread{host="node-a",kind="version"} 1.0' in await get_metrics(agent)
         box.holder.end()
-        assert await poll(hub.no_findings, 15.0)
+        assert await poll(hub_client.no_findings, 15.0)
         code, *_ = await asyncio.to_thread(command, "status", "--hub", url)
         assert code == 0
 
@@ -222,11 +225,12 @@ async def test_escape_sequences_of_an_agent_reach_neither_the_terminal_nor_the_l
         0, world_size=1, report={evil: 1.0}, labels={"owner": evil}, device=evil, activity=evil, phase=evil,
         alive=False, gone_seconds=5.0, exit_status=evil, process_state=None, lease_seconds=1.0,
     )  # fmt: skip
-    async with Scripted(report_of(state)).serve() as agent, hub_over(tmp_path, agent) as hub:
-        assert await poll(hub.findings)
-        url = str(hub.client.make_url("")).rstrip("/")
+    async with Scripted(report_of(state)).serve() as agent, hub_over(tmp_path, agent) as hub_client:
+        assert await poll(hub_client.findings)
+        url = str(hub_client.client.make_url("")).rstrip("/")
         for arguments in (("status",), ("status", "--job", JOB), ("incident",)):
             _, out, err = await asyncio.to_thread(command, *arguments, "--hub", url)
+            assert out
             assert not set("\x1b\x07\u202e") & {*out, *err}
             assert not any(line.startswith("2026-11-23 zmon.hub INFO") for line in (out + err).splitlines())
     assert not any("\x1b" in record.getMessage() or "\n" in record.getMessage() for record in caplog.records)

@@ -16,7 +16,7 @@ import pytest
 from tests.agent.agent_client import poll
 from tests.build import NOW, finding, opened_id
 from tests.hub.fakes import FakeAgent, frozen, healthy, hub_over
-from tests.hub.test_accounts import job, observed
+from tests.hub.test_accounts import job, observe_job
 from tests.hub.test_ended_jobs import record_end
 from tests.schema.test_curve import ALONE
 from zmon.errors import ZmonError
@@ -65,9 +65,9 @@ def test_finding_of_a_full_disk_is_written_once_there_is_room(tmp_path, disk, ca
 
 @dataclass(frozen=True)
 class Store:
-    """A store of the hub, and how a test uses it. The functions get the store."""
+    """A store of the hub, and how a test uses it. Each function gets the store."""
 
-    make: type
+    make: type  # its class; the only argument is the folder
     write: Callable[[Any], Any]
     retry: Callable[[Any], Any]  # writes again what a full disk has refused
     read: Callable[[Any], Any]  # true if the store has the written value
@@ -88,7 +88,7 @@ STORES = {
     ),
     "account": Store(
         Accounts,
-        lambda store: (observed(store), store.save()),
+        lambda store: (observe_job(store), store.save()),
         Accounts.save,
         lambda store: store.account_of(job()).causes == {"init": 3.0},
     ),
@@ -124,27 +124,27 @@ async def test_hub_on_a_full_disk_says_what_it_cannot_keep_and_finds_faults(tmp_
         monkeypatch.setattr(store, "RETRY_SECONDS", 0.2)
     caplog.set_level(logging.WARNING)
     agent = FakeAgent(*healthy())
-    async with agent.serve(), hub_over(tmp_path, agent) as hub:
+    async with agent.serve(), hub_over(tmp_path, agent) as hub_client:
 
         async def health():
-            return await hub.get("/healthz")
+            return await hub_client.get("/healthz")
 
-        await hub.passes(2)
+        await hub_client.passes(2)
         assert (await health())["unwritten"] == {}
         disk.full = True
-        counted = await hub.metric("zmon_job_time_seconds_total")
+        counted = await hub_client.metric("zmon_job_time_seconds_total")
         agent.ranks = frozen()
-        (fault,) = await poll(hub.findings)
+        (fault,) = await poll(hub_client.findings)
         assert fault["cause"] == "rank_frozen"
         shown = await poll(health, accept=lambda now: now["unwritten"] and now["incidents_unwritten"])
         assert shown["healthy"]
         for part in (shown["findings_unwritten"], shown["incidents_unwritten"], shown["unwritten"]["time accounts"]):
             assert "No space left" in part
         # A counter must not shrink when the hub restarts, so it shows only the time that is written.
-        assert await hub.metric("zmon_job_time_seconds_total") == counted
-        await hub.passes(20)
+        assert await hub_client.metric("zmon_job_time_seconds_total") == counted
+        await hub_client.passes(20)
         disk.full = False
         assert await poll(health, 10.0, accept=lambda now: not now["unwritten"] and not now["findings_unwritten"])
     lines = [record.getMessage() for record in caplog.records if "cannot write" in record.getMessage()]
-    assert 0 < len(lines) < 8
+    assert 0 < len(lines) < 8  # each store logs once a minute at most, however many passes there are
     assert [f.cause for f in Journal(tmp_path / "findings.jsonl").all()] == ["rank_frozen"]

@@ -28,7 +28,7 @@ RESTORED = {  # from the hub's disk, and from the ranks' boxes
     "zmon_job_step_duration_seconds_count", "zmon_job_step_duration_seconds_sum",
     "zmon_steps_total", "zmon_samples_total", "zmon_step_seconds_total", "zmon_phase_seconds_total",
 }  # fmt: skip
-OF_THE_PROCESS = "zmon_agent_cpu_seconds"  # its start is most of it
+OF_THE_PROCESS = "zmon_agent_cpu_seconds"  # does not begin near 0: the start takes most of it
 RANK = """
 import itertools, sys, threading, time
 import zmon
@@ -48,7 +48,7 @@ for number in itertools.count():
 
 
 def counters(url):
-    """Return the counters of a page by name and labels; none while the daemon does not answer."""
+    """Return the counters of a page but OF_THE_PROCESS, by name and labels; none while the daemon does not answer."""
     try:
         text = requests.get(f"{url}/metrics", timeout=5).text
     except requests.ConnectionError:
@@ -84,6 +84,37 @@ def daemon(log, *command):
             process.kill()
 
 
+class Scraper:
+    """A Prometheus that remembers which counters fell."""
+
+    def __init__(self, urls):
+        """`urls`: those of the daemons by name."""
+        self.urls = urls
+        self.last = {}  # the newest value of each counter
+        self.falls = []  # counters that fell, with the value before and after
+        self.names = set()  # of all counters
+
+    def scrape(self, seconds, *wanted):
+        """Scrape for this time, and until these daemons have shown the counters of the job."""
+        deadline, missing = time.monotonic() + seconds, set(wanted)
+        while missing or time.monotonic() < deadline:
+            assert time.monotonic() < deadline + 60, f"{missing} shows no counters"
+            for name, url in self.urls.items():
+                page = counters(url)
+                if any(("job_id", "job") in labels for _, *labels in page):
+                    missing.discard(name)
+                self._compare(page)
+            time.sleep(SCRAPE_SECONDS)
+
+    def _compare(self, page):
+        for series, value in page.items():
+            name, before = series[0], self.last.get(series, 0.0)
+            if value < before and (name in RESTORED or value > NEAR_ZERO * before):
+                self.falls.append((series, before, value))
+            self.names.add(name)
+        self.last.update(page)
+
+
 def test_counters_of_killed_daemons_do_not_fall(tmp_path, rank):
     ports = {name: free_port() for name in ("agent", "hub")}
     urls = {name: f"http://127.0.0.1:{port}" for name, port in ports.items()}
@@ -92,36 +123,16 @@ def test_counters_of_killed_daemons_do_not_fall(tmp_path, rank):
         "hub": ("hub", "--port", str(ports["hub"]), "--agents", urls["agent"], "--data-dir", str(tmp_path / "hub")),
     }
     chance = random.Random(14)
-    last = {}  # the newest value of each counter
-    falls = []  # counters that fell, with the value before and after
-    names = set()  # of all counters
-
-    def scrape(seconds, *wanted):
-        """Compare each scrape with the one before, for this time and until these daemons have shown their counters."""
-        deadline, missing = time.monotonic() + seconds, set(wanted)
-        while missing or time.monotonic() < deadline:
-            assert time.monotonic() < deadline + 60, f"{missing} shows no counters"
-            for name, url in urls.items():
-                page = counters(url)
-                if any(("job_id", "job") in labels for _, *labels in page):
-                    missing.discard(name)
-                for series, value in page.items():
-                    before = last.get(series, 0.0)
-                    if value < before and (series[0] in RESTORED or value > NEAR_ZERO * before):
-                        falls.append((series, before, value))
-                names.update(series[0] for series in page)
-                last.update(page)
-            time.sleep(SCRAPE_SECONDS)
-
+    scraper = Scraper(urls)
     with contextlib.ExitStack() as stack:
         running = {name: stack.enter_context(daemon(tmp_path / f"{name}.log", *commands[name])) for name in commands}
-        scrape(2.0, *commands)
+        scraper.scrape(2.0, *commands)
         for number in range(KILLS):
-            scrape(chance.uniform(0.2, LONGEST_LIFE_SECONDS))
+            scraper.scrape(chance.uniform(0.2, LONGEST_LIFE_SECONDS))
             name = ("hub", "agent")[number % 2]
             running[name].kill()
             running[name].wait(20)
             running[name] = stack.enter_context(daemon(tmp_path / f"{name}.log", *commands[name]))
-            scrape(0.0, *commands)
-    assert names >= RESTORED
-    assert not falls, "\n".join(map(str, falls))
+            scraper.scrape(0.0, *commands)
+    assert scraper.names >= RESTORED
+    assert not scraper.falls, "\n".join(map(str, scraper.falls))

@@ -19,8 +19,10 @@ from zmon.web.handshake import HANDSHAKE_SECONDS
 
 pytestmark = [pytest.mark.e2e, pytest.mark.slow]  # it waits until handshakes take too long
 
-CLIENTS, FILES = 1_000, 1_024
-START_SECONDS, END_SECONDS = 30.0, 60.0
+CLIENTS = 1_000
+FILES = 1_024  # that the agent may open
+START_SECONDS = 30.0  # until the agent answers
+END_SECONDS = 60.0  # until it has closed the files of clients that left
 OWN_FILES = 16  # the agent opens and closes some itself
 CLIENT_HELLO = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"  # the first bytes of one, by RFC 8446
 KINDS = ("silent", "half a ClientHello", "half a request")
@@ -28,6 +30,7 @@ KINDS = ("silent", "half a ClientHello", "half a request")
 
 @pytest.fixture
 def certificates(tmp_path):
+    """The authority of agent and scraper."""
     return Certificates(tmp_path)
 
 

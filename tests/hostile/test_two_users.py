@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 import shutil
+from functools import partial
 
 import pytest
 
@@ -55,8 +56,14 @@ def start_as(start_rank):
 
 
 def box_of(uid, job_id):
+    """Return the path of the only box of a user's job."""
     (path,) = (box for root in roots(uid) for box in root.glob(f"{job_id}/0/rank-0.box"))
     return path
+
+
+async def evidence_for(uid, client, job_id):
+    """Return status and JSON of the answer to a process of this user that asks for the evidence of rank 0 of a job."""
+    return await asyncio.to_thread(get_as, uid, str(client.make_url(f"/api/v1/evidence/{job_id}/0")))
 
 
 async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
@@ -74,17 +81,11 @@ async def test_jobs_of_two_users_are_watched_and_private(start_as, serve):
             assert run_as(uid, f"open({str(foreign)!r}, 'rb')") == "PermissionError"
             connect = f"socket.socket(socket.AF_UNIX).connect({str(foreign.with_suffix('.sock'))!r})"
             assert run_as(uid, connect) == "PermissionError"
-            url = str(client.make_url("/api/v1/evidence"))
-
-            async def evidence_of(job_id, uid=uid, url=url):
-                return await asyncio.to_thread(get_as, uid, f"{url}/{job_id}/0")
-
-            status, evidence = await poll(
-                lambda job_id=job_id: evidence_of(job_id), accept=lambda answer: answer[1].get("stderr_tail")
-            )
+            own_evidence = partial(evidence_for, uid, client, job_id)
+            status, evidence = await poll(own_evidence, accept=lambda answer: answer[1].get("stderr_tail"))
             assert (status, evidence["stack_error"]) == (200, None)
             assert evidence["stderr_tail"] == f"token=[redacted] of {uid}\n"
-            status, answer = await evidence_of(foreign_id)
+            status, answer = await evidence_for(uid, client, foreign_id)
             assert (status, "s3cr3t" in str(answer)) == (403, False)
             assert f"uid {uid} may not read the evidence of uid {owner}" in answer["error"]
             assert (await get_json(client, f"/api/v1/evidence/{foreign_id}/0"))["alive"]  # root may

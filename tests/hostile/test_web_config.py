@@ -39,7 +39,10 @@ CONFIGS = {
 
 
 class Client:
-    """A client with the authority that it trusts, its certificate, TLS version and password, and the server's name."""
+    """A client with the authority that it trusts, its certificate, TLS version and password, and the server's name.
+
+    `pair`: the paths of its certificate and key. `version`: the only version of TLS that it speaks.
+    """
 
     def __init__(self, authority, pair=None, version=None, login=None, name="127.0.0.1"):
         self.context = authority.client(pair, version)
@@ -127,6 +130,7 @@ def servers(request, folder, authority):
 
 
 def is_listening(port):
+    """Return True if a server accepts connections at this port."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False

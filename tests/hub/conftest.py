@@ -42,11 +42,13 @@ def store(tmp_path):
 
 @pytest.fixture
 def journal_path(tmp_path):
+    """The path of the journal's file, which does not exist yet."""
     return tmp_path / "data" / "findings.jsonl"
 
 
 @pytest.fixture
 def journal(journal_path):
+    """An empty journal with its file at `journal_path`."""
     return Journal(journal_path)
 
 

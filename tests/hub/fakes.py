@@ -28,7 +28,7 @@ class FakeAgent:
         self.down = False  # it aborts each connection
         self.hangs = False  # it does not answer requests for a report
         self.is_older = False  # it knows no packed reports
-        self.spoil = bytes  # what becomes of a packed report on the way
+        self.spoil = bytes  # a function that may change the bytes of a packed report
         # The report:
         self.sample = HostSample()
         self.records = {}  # records of steps by job id and run uid, for the next report alone
@@ -40,7 +40,7 @@ class FakeAgent:
         self.version = 0  # of the suspects
         self.leaving = False
         # The evidence of each rank:
-        self.rank_behind = 2  # it did not enter the collective
+        self.rank_behind = 2  # it has not entered the collective in which the others are
         self.silent_ranks = ()  # their evidence never arrives
         self.gone_ranks = ()  # their process is gone
         self.stack = ""  # the stack of all ranks; empty: a text with the rank
@@ -77,6 +77,7 @@ class FakeAgent:
             raise web.HTTPServiceUnavailable
 
     async def snapshot(self, request):
+        """Answer with the report, packed if the hub accepts that."""
         self.check(request)
         while self.hangs:
             await asyncio.sleep(0.02)
@@ -98,6 +99,7 @@ class FakeAgent:
         return web.json_response(body=msgspec.json.encode(report))
 
     async def poll(self, request):
+        """Answer once the suspects have another version than the hub has, or its long poll is over."""
         self.check(request)
         deadline = time.monotonic() + float(request.query["wait"])
         while str(self.version) == request.query.get("since") and time.monotonic() < deadline and not self.down:
@@ -107,6 +109,7 @@ class FakeAgent:
         return web.json_response(answer)
 
     async def evidence(self, request):
+        """Answer with the evidence of a rank."""
         self.check(request)
         rank = int(request.match_info["rank"])
         if rank in self.silent_ranks:
@@ -127,9 +130,11 @@ class FakeAgent:
         )  # fmt: skip
 
     def stderr_of(self, rank):
+        """Return the last lines of a rank's stderr; None: unknown."""
         return self.stderr_tail
 
     async def act(self, request):
+        """Record a request for an act; answer that it was done, unless `answer_act` says otherwise."""
         self.check(request)
         self.acts.append(await request.json())
         answer = {"result": "acted", "reason": "SIGKILL to process 1002", "host": self.host, "time": time.time()}
@@ -137,7 +142,7 @@ class FakeAgent:
         return given if isinstance(given, web.Response) else web.json_response({**answer, **given})
 
     def evidence_requests(self):
-        """Return the requests for evidence but looks, in their order, as `<rank>?stacks=<0 or 1>`."""
+        """Return the requests for evidence that are no looks, in their order, as `<rank>?stacks=<0 or 1>`."""
         return [
             f"{rank}?stacks={query.get('stacks', '1')}"
             for rank, query in self._evidence_paths()
@@ -145,7 +150,7 @@ class FakeAgent:
         ]
 
     def looks(self):
-        """Return the ranks that were looked at, in this order."""
+        """Return the ranks of all looks in their order. A look is a request for evidence without flight records."""
         return [int(rank) for rank, query in self._evidence_paths() if query.get("flights") == "0"]
 
     def _evidence_paths(self):
@@ -185,11 +190,13 @@ class HubClient:
         self.client, self.hub = client, hub
 
     async def get(self, path, status=200):
+        """Return the JSON of an answer, which must have this status."""
         async with self.client.get(path) as answer:
             assert answer.status == status
             return await answer.json()
 
     async def findings(self, query="?active=1"):
+        """Return the findings that the query selects, by default the active ones."""
         return (await self.get(f"/api/v1/findings{query}"))["findings"]
 
     async def no_findings(self):
@@ -197,6 +204,7 @@ class HubClient:
         return not await self.findings()
 
     async def jobs(self):
+        """Return the views of all jobs."""
         return (await self.get("/api/v1/jobs"))["jobs"]
 
     async def health(self, name):

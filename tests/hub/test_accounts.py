@@ -12,28 +12,30 @@ from zmon.steplog.files import SteadyClock
 
 
 def job(**changes):
+    """Return the snapshot of a job that trains after 3 s of init."""
     return snapshot(*(rank_state(rank, between_seconds={"init": 3.0}, **changes) for rank in range(4)))
 
 
-def observed(stored, snapshot_=None):
-    """Return the account of the job after one observation."""
-    account = stored.account_of(snapshot_ or job())
-    account.update(snapshot_ or job(), (), 0.02, False)
+def observe_job(stored):
+    """Observe the job once; return its account."""
+    account = stored.account_of(job())
+    account.update(job(), (), typical_seconds=0.02, stalled=False)
     return account
 
 
 @pytest.fixture
 def folder(tmp_path):
+    """The folder of the accounts, which does not exist yet."""
     return tmp_path / "accounts"
 
 
 def test_counters_show_what_the_next_hub_reads(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 3600.0)
     stored = Accounts(folder)
-    account = observed(stored)
+    account = observe_job(stored)
     assert stored.on_disk(JOB) is None
     stored.maintain([JOB])  # a new account is written at once
-    account.update(job(), (), 0.02, False)
+    account.update(job(), (), typical_seconds=0.02, stalled=False)
     account.causes["init"] = 9.0
     stored.maintain([JOB])
     shown, restored = stored.on_disk(JOB), Accounts(folder)
@@ -45,7 +47,7 @@ def test_counters_show_what_the_next_hub_reads(folder, monkeypatch):
 
 def test_counters_of_another_job_with_the_same_id_begin_at_0(folder):
     stored = Accounts(folder)
-    observed(stored).start.done = True
+    observe_job(stored).start.done = True
     stored.save()
     assert stored.account_of(job(run_uid="again")).causes == {}
     assert stored.on_disk(JOB) is None
@@ -55,7 +57,7 @@ def test_old_accounts_are_deleted(folder, monkeypatch):
     monkeypatch.setattr(accounts, "SAVE_SECONDS", 0.0)
     monkeypatch.setattr(json_folder, "PRUNE_SECONDS", 0.0)
     stored = Accounts(folder, SteadyClock(hold_seconds=0.0))
-    observed(stored)
+    observe_job(stored)
     stored.save()
     path = folder / f"{JOB}.json"
     stored.maintain([])
@@ -83,5 +85,5 @@ async def test_restarted_hub_continues_the_account(tmp_path):
         agent.ranks = healthy()  # the boxes hold less time now: no counter falls
         async with hub_over(tmp_path, agent) as hub_client:
             await hub_client.passes()
-            (job,) = await hub_client.jobs()
-            assert job["time"]["init"] == 3.0
+            (view,) = await hub_client.jobs()
+            assert view["time"]["init"] == 3.0

@@ -127,13 +127,20 @@ def test_ages_in_a_late_report_are_as_of_the_present(clock):
     assert state.gone_seconds == pytest.approx(2.0)
 
 
+def eth0(received_bytes=0, up=True):
+    """Return the sample of an interface."""
+    return NicSample(
+        "eth0", "tcp", up, speed_bytes_per_second=None, received_bytes=received_bytes, transmitted_bytes=0, errors={}
+    )  # fmt: skip
+
+
 def link_after(clock, *seconds, sample=None):
     """Return a link whose agent answered at these times, by default each time with another counter of eth0."""
     link = AgentLink("http://node-a:9780")
     for second in seconds:
         clock.now = float(second)
-        nic = NicSample("eth0", "tcp", True, None, second, 0, {})
-        link.record_report(agent_report(rank_state(0), sample=sample(second) if sample else HostSample(nics=(nic,))))
+        host = sample(second) if sample else HostSample(nics=(eth0(received_bytes=second),))
+        link.record_report(agent_report(rank_state(0), sample=host))
     return link
 
 
@@ -147,7 +154,7 @@ def test_hardware_is_compared_with_a_minute_ago(clock):
 
 
 def test_connections_are_also_compared_with_some_seconds_ago(clock):
-    tenths = (tenth / 10 for tenth in range(0, 101, 3))
+    tenths = (tenth / 10 for tenth in range(0, 101, 3))  # of a second; ten more segments are retransmitted each second
     link = link_after(clock, *tenths, sample=lambda second: HostSample(tcp=TcpSample(round(10 * second), ())))
     assert 40 <= 99 - link.window().recent.retransmitted_segments <= 50
 
@@ -156,7 +163,10 @@ def test_cgroup_is_compared_with_its_first_sample(clock):
     """A rank may run out of memory soon after its start, when its cgroup is less than a minute old."""
 
     def sample(second):
-        group = CgroupSample("/job", (), None, None, None, None, second)
+        group = CgroupSample(
+            "/job", ranks=(), memory_used_bytes=None, memory_limit_bytes=None, cpu_limit_cores=None,
+            throttled_seconds=None, oom_kills=second,
+        )  # fmt: skip
         return HostSample(cgroups=(group,) if second >= 20 else ())
 
     link = link_after(clock, *range(0, 40, 5), sample=sample)
@@ -174,8 +184,8 @@ def test_hardware_is_not_compared_after_a_gap_or_with_another_host(clock):
 
 def test_devices_that_were_up_are_remembered(clock):
     link = link_after(clock, *range(0, 300, 10))
-    nic, gpu = NicSample("eth0", "tcp", False, None, 0, 0, {}), GpuSample("0", "GPU-a", lost=True)
-    link.record_report(agent_report(rank_state(0), sample=HostSample(nics=(nic,), gpus=(gpu,))))
+    lost = HostSample(nics=(eth0(up=False),), gpus=(GpuSample("0", "GPU-a", lost=True),))
+    link.record_report(agent_report(rank_state(0), sample=lost))
     assert link.window().worked == {"eth0"}
     assert working_devices(HostSample(gpus=(GpuSample("0", "GPU-a"),))) == {"GPU-a"}
 

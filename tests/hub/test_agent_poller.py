@@ -1,4 +1,4 @@
-"""Tests of how the hub asks agents for their reports: packed, or as JSON if that is all it can have."""
+"""Tests of how the hub asks agents for their reports: packed, or as JSON if an agent is older or its report damaged."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ async def test_agent_whose_packed_report_is_damaged_is_asked_for_json(start_hub)
     assert all(link.reachable for link in hub_client.hub.links)
 
 
-async def test_agent_with_a_huge_version_is_the_only_one_that_is_not_understood(start_hub):
+async def test_agent_with_a_huge_version_of_plans_is_the_only_one_unreachable(start_hub):
     """The hub would send the version back in its next request."""
     node_a, node_b = two_agents()
     node_a.plans_version = "x" * (2 << 20)

@@ -16,7 +16,7 @@ DECLARED = {"team": ["ads", "search.web"], "tier": ["hero"], "owner": "[a-z]+"}
 SITE = read_alert_labels(DECLARED, "alert_labels")
 
 ALL_DECLARED = {"team": "ads", "tier": "hero", "owner": "ann"}
-PASSED = {
+PASSED = {  # the labels of a job, and those that its alerts have
     "all labels are declared": (ALL_DECLARED, ALL_DECLARED),
     "in the order of the declaration": ({"owner": "ann", "tier": "hero"}, {"tier": "hero", "owner": "ann"}),
     "another case": ({"tier": "HERO"}, {}),
@@ -41,7 +41,7 @@ def test_empty_value_is_left_out_even_if_the_pattern_matches_it():
 
 
 @pytest.mark.parametrize("settings", [None, {}])
-def test_quiet_unless_a_site_declares_labels(settings):
+def test_alerts_have_no_labels_unless_a_site_declares_some(settings):
     assert read_alert_labels(settings, "alert_labels") == AlertLabels()
     assert AlertLabels().accepted({"tier": "hero"}) == {}
 
@@ -73,6 +73,7 @@ def test_wrong_declaration_is_refused_in_one_line(settings, part):
 
 
 def labels_in(path):
+    """Return the labels of all jobs in the file of a journal."""
     return list(Journal(path).labels_of_jobs().values())
 
 
@@ -101,15 +102,15 @@ async def test_alert_keeps_its_labels_although_job_and_site_change_theirs(tmp_pa
     agent = FakeAgent(*labelled(*frozen(), tier="hero", owner="Ann", team="ads"))
     expected = SERIES % 'severity="critical",team="ads",tier="hero"'
     async with agent.serve():
-        async with hub_over(tmp_path, agent, alert_labels=SITE) as hub:
-            await poll(hub.findings)
-            assert await hub.metric(expected) == [1.0]
+        async with hub_over(tmp_path, agent, alert_labels=SITE) as hub_client:
+            await poll(hub_client.findings)
+            assert await hub_client.metric(expected) == [1.0]
             agent.ranks = labelled(*frozen(), tier="normal", owner="ann")
-            await hub.passes(2)
-            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
-        async with hub_over(tmp_path, agent) as hub:  # it declares nothing any more
-            await hub.passes(2)
-            assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+            await hub_client.passes(2)
+            assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]
+        async with hub_over(tmp_path, agent) as hub_client:  # it declares nothing any more
+            await hub_client.passes(2)
+            assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]
 
 
 async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
@@ -119,6 +120,6 @@ async def test_two_hubs_publish_the_labels_of_the_lead_rank(tmp_path):
     async with agent.serve():
         for name in ("a", "b"):
             (tmp_path / name).mkdir()
-            async with hub_over(tmp_path / name, agent, alert_labels=SITE) as hub:
-                await poll(hub.findings)
-                assert await hub.metric("zmon_finding{") == await hub.metric(expected) == [1.0]
+            async with hub_over(tmp_path / name, agent, alert_labels=SITE) as hub_client:
+                await poll(hub_client.findings)
+                assert await hub_client.metric("zmon_finding{") == await hub_client.metric(expected) == [1.0]

@@ -20,12 +20,14 @@ from zmon.schema.unknown import Unknown
 
 def efficiency(recorder, job_):
     """Return the efficiency of a job, or why it is unknown."""
-    return recorder.compare(job_, job_state(job_, ()))[0]
+    result, _ = recorder.compare(job_, job_state(job_, ()))
+    return result
 
 
 def expected_step(recorder, job_):
     """Return the expected step of a job, or why it is unknown."""
-    return recorder.compare(job_, job_state(job_, ()))[1]
+    _, step = recorder.compare(job_, job_state(job_, ()))
+    return step
 
 
 @pytest.fixture
@@ -171,8 +173,8 @@ def test_single_host_is_predicted_beyond_the_ranks_of_the_job(store):
     assert "between hosts" in model.predict(8, 4096).reason
 
 
-def watched(tmp_path, job_, minutes, state="train"):
-    """Return the last snapshot of a job that stays like this for some minutes, with a pass every ten seconds."""
+def snapshot_after(tmp_path, job_, minutes, state="train"):
+    """Return the snapshot of a job that has been like this for some minutes, with a pass every ten seconds."""
     states = JobStates(tmp_path)
     states.baselines.learn(job(baseline=step_window()))
     for seconds in range(0, minutes * 60 + 1, 10):
@@ -182,17 +184,17 @@ def watched(tmp_path, job_, minutes, state="train"):
 
 def test_efficiency_is_sampled_every_half_minute(tmp_path):
     job_ = job(now=step_window(0.025))
-    samples = watched(tmp_path, job_, 1).efficiency
+    samples = snapshot_after(tmp_path, job_, 1).efficiency
     assert [sample.time - job_.time for sample in samples] == [0, 30, 60]
     assert {(round(s.ratio, 3), round(s.recorded, 3), s.name, s.scaling) for s in samples} == {(0.8, 1.0, JOB, "weak")}
 
 
 @pytest.mark.parametrize(("state", "samples"), [("eval", 128), ("stalled", 128), ("unknown", 128), ("train", 1024)])
 def test_efficiency_is_not_sampled_without_training_or_at_a_size_without_baseline(tmp_path, state, samples):
-    assert watched(tmp_path, job(now=step_window(0.025, samples=samples)), 1, state).efficiency == ()
+    assert snapshot_after(tmp_path, job(now=step_window(0.025, samples=samples)), 1, state).efficiency == ()
 
 
 def test_job_that_stays_slow_is_reported_after_ten_minutes(tmp_path):
-    assert EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 9)) == ()
-    (result,) = EfficiencyLow().detect(watched(tmp_path, job(now=step_window(0.025)), 10))
+    assert EfficiencyLow().detect(snapshot_after(tmp_path, job(now=step_window(0.025)), 9)) == ()
+    (result,) = EfficiencyLow().detect(snapshot_after(tmp_path, job(now=step_window(0.025)), 10))
     assert "has reached 80% of the efficiency recorded for job at this size" in result.summary

@@ -52,6 +52,7 @@ def rewrite(path, change):
         {"ranks_per_host": -1}, {"processors_per_host": 0.5}, {"causes": {"forward": -1.0}},
         {"sent_bytes": {"send": -5}},
     ],
+    ids=str,
 )  # fmt: skip
 def test_impossible_number_makes_a_file_unusable(tmp_path, wrong):
     store = BaselineStore(tmp_path)

@@ -14,8 +14,8 @@ from zmon.steplog.files import SteadyClock
 FAILED = failed(open_seconds=1000.0)
 
 
-def another(number, ranks):
-    """Return these ranks as those of a later launch of the job, by a launcher that has restarts left."""
+def launch(number, ranks):
+    """Return these ranks as those of the launch with this number, by a launcher that has restarts left."""
     fields = {"open_seconds": 1000.0 - 100 * number, "attempt": number, "restart_count": number, "max_restarts": 20}
     return [replace(rank, run_uid=f"launch {number} of {rank.rank}", **fields) for rank in ranks]
 
@@ -73,9 +73,9 @@ async def test_hub_records_no_end_without_a_fault(start_agent_and_hub, ranks):
 
 async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(start_agent_and_hub):
     """The hub sees the ranks of the second launch before the end of the first one has settled."""
-    agent, hub_client = await start_agent_and_hub(*another(0, healthy()))
+    agent, hub_client = await start_agent_and_hub(*launch(0, healthy()))
     await hub_client.passes()
-    agent.ranks = [*another(0, FAILED), *another(1, STARTING)]
+    agent.ranks = [*launch(0, FAILED), *launch(1, STARTING)]
     await hub_client.passes(5)
     (snapshot_,) = hub_client.hub.snapshots
     assert [(end.attempt, end.ranks) for end in snapshot_.earlier_ends] == [(0, (2,))]
@@ -84,7 +84,7 @@ async def test_fault_of_a_launch_that_the_next_one_followed_at_once_is_recorded(
 async def test_launch_that_recovered_is_not_recorded_again_from_its_old_boxes(start_agent_and_hub, tmp_path):
     agent, hub_client = await start_agent_and_hub(*FAILED)
     assert await poll(lambda: ended(hub_client))
-    agent.ranks = [*FAILED, *another(1, RECOVERED)]
+    agent.ranks = [*FAILED, *launch(1, RECOVERED)]
     await hub_client.passes()
     (folder,) = tmp_path.rglob("ended")
     changed = folder.stat().st_mtime_ns
@@ -98,10 +98,10 @@ async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
     agent = FakeAgent()
 
     async def play(hub_client, *numbers):
-        """Fail these launches one after the other; return the findings that were open meanwhile."""
+        """Fail these launches one after the other; return cause, severity and id of all findings open meanwhile."""
         active = []
         for number in numbers:
-            for ranks in (another(number, FAILED), another(number + 1, STARTING)):
+            for ranks in (launch(number, FAILED), launch(number + 1, STARTING)):
                 agent.ranks = ranks
                 await hub_client.passes(4)
                 active += [(f["cause"], f["severity"], f["id"]) for f in await hub_client.findings()]
@@ -112,14 +112,15 @@ async def test_crash_loop_is_one_finding_across_a_restart_of_the_hub(tmp_path):
             assert {severity for _, severity, _ in await play(hub_client, 0, 1)} == {"warning"}
         async with hub_over(tmp_path, agent) as hub_client:
             looping = await play(hub_client, 2, 3)
-            assert {finding_[:2] for finding_ in looping} == {("crash_loop", "critical")}
+            assert {(cause, severity) for cause, severity, _ in looping} == {("crash_loop", "critical")}
             assert len({id_ for _, _, id_ in looping}) == 1
-            agent.ranks = another(5, RECOVERED)
+            agent.ranks = launch(5, RECOVERED)
             assert await poll(hub_client.no_findings)
             assert await ended(hub_client) is None
 
 
 def record_end(store, job_id, time=NOW):
+    """Record that a job of four ranks failed."""
     ranks = [replace(rank, job_id=job_id) for rank in FAILED]
     fault = finding(job_id=job_id, cause="rank_exited")
     store.update(snapshot(*ranks, time=time), fault, fault, lambda: replace(VIEW, job_id=job_id))
@@ -129,10 +130,10 @@ def test_launch_after_the_clock_was_set_back_is_judged(tmp_path):
     store = EndedJobs(tmp_path / "ended")
     record_end(store, JOB)
     store.move_times(-3600.0)
-    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*another(1, FAILED)))
+    (end,) = EndedJobs(tmp_path / "ended").earlier_ends(snapshot(*launch(1, FAILED)))
     assert end.ended == pytest.approx(NOW - 3600.0, abs=10.0)
     assert store.ended(JOB, NOW - 3600.0).time == pytest.approx(NOW - 3600.0, abs=10.0)
-    later = replace(snapshot(*another(1, FAILED)), time=NOW - 3500.0)
+    later = replace(snapshot(*launch(1, FAILED)), time=NOW - 3500.0)
     assert not store.is_judged(later)
 
 
@@ -149,7 +150,7 @@ def test_number_of_records_is_bounded(tmp_path, monkeypatch):
 def test_records_are_deleted_after_a_day(tmp_path):
     store = EndedJobs(tmp_path / "ended", SteadyClock(hold_seconds=0.0))
     record_end(store, JOB)
-    store.forget_old(NOW + 86_500, ())
+    store.forget_old(NOW + 86_400 + 100, ())
     assert [*(tmp_path / "ended").iterdir()] == []
 
 

@@ -16,7 +16,7 @@ from zmon.steplog.files import SteadyClock
 
 
 def launch(ranks, attempt=0, began=1000.0, **changes):
-    """Return these ranks as those of one launch of a launcher with restarts."""
+    """Return these ranks as those of one launch of a launcher with restarts; it began `began` seconds ago."""
     fields = {"attempt": attempt, "open_seconds": began, "launch_id": "launch", "restart_count": attempt}
     return [replace(rank, run_uid=f"{attempt} {rank.rank}", **fields, **changes) for rank in ranks]
 
@@ -27,6 +27,7 @@ FAILED = failed(10.0)
 
 
 async def ends(hub_client, query=""):
+    """Return the ends that the query selects, newest first."""
     return (await hub_client.get(f"/api/v1/ends{query}"))["ends"]
 
 
@@ -67,7 +68,7 @@ async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_agent_
     agent, hub_client = await start_agent_and_hub(*launch(FAILED, max_restarts=3))
     assert await poll(lambda: ends(hub_client))
     resumed = [rank_state(rank, step=61, steps=1, step_seconds_total=0.1) for rank in range(4)]
-    agent.ranks = [*launch(FAILED), *launch(resumed, 1, 2.0)]
+    agent.ranks = [*launch(FAILED), *launch(resumed, attempt=1, began=2.0)]
 
     async def ends_after_the_first_step():  # an incident may ask for the steps as well, and gets them instead
         agent.records = {JOB: {f"1 {rank}": [step_record(60)] for rank in range(4)}}
@@ -75,7 +76,7 @@ async def test_end_of_a_launch_has_the_restart_by_the_same_launcher(start_agent_
 
     (end,) = await poll(ends_after_the_first_step, until=lambda answer: (answer[0]["restart"] or {}).get("phases"))
     assert (end["attempt"], end["restart"]["attempt"], end["restart"]["first_step"]) == (0, 1, 60)
-    agent.ranks = launch(FINISHED, 1, 2.0)
+    agent.ranks = launch(FINISHED, attempt=1, began=2.0)
     newest, first = await poll(lambda: ends(hub_client), until=lambda answer: len(answer) == 2)
     assert (newest["outcome"], newest["attempt"], newest["restart"]) == ("done", 1, None)
     assert first["restart"] == {**end["restart"], "first_step": newest["first_step"]}
@@ -86,7 +87,7 @@ async def test_launch_that_the_next_one_followed_at_once_is_recorded(start_agent
     agent, hub_client = await start_agent_and_hub(*launch(replace(rank, gone_seconds=2.0) for rank in FAILED))
     (finding,) = await poll(hub_client.findings)
     assert await ends(hub_client) == []
-    agent.ranks = [*launch(FAILED), *launch(healthy(), 1, 2.0)]
+    agent.ranks = [*launch(FAILED), *launch(healthy(), attempt=1, began=2.0)]
     (end,) = await poll(lambda: ends(hub_client))
     assert (end["attempt"], end["outcome"], end["ranks"], end["finding"]) == (0, "failed", [2], finding["id"])
 
@@ -116,7 +117,7 @@ def finished_launch(number, time=NOW):
 
 def record(store, number, time=NOW):
     """Record the end of a launch; return the new ends."""
-    store.update(finished_launch(number, time), None, None)
+    store.update(finished_launch(number, time), fault=None, view=None)
     return store.take_new()
 
 
@@ -142,7 +143,7 @@ def test_oldest_ends_beyond_the_maximum_are_forgotten(tmp_path, monkeypatch):
 
 def test_lines_of_another_version_are_not_lost(tmp_path):
     path = tmp_path / FILE
-    end = msgspec.structs.replace(ended_launch(finished_launch(1), None, None), recorded=NOW)
+    end = msgspec.structs.replace(ended_launch(finished_launch(1), fault=None, view=None), recorded=NOW)
     path.write_bytes(b'{"id": 7}\n' + msgspec.json.encode(end) + b'\n{"id": "cut o')
     store = Ends(path)
     record(store, 2, NOW + 1.0)

@@ -64,6 +64,8 @@ async def test_suspicion_wakes_the_hub_at_once(start_agent_and_hub):
 
 async def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_busy(start_hub):
     class Restless(FakeAgent):
+        """An agent that answers each long poll at once, with other suspects."""
+
         async def poll(self, request):
             self.version += 1
             self.suspects = [{"job_id": JOB, "rank": self.version % 4, "reason": "overdue"}]
@@ -74,14 +76,14 @@ async def test_agent_whose_suspects_change_all_the_time_does_not_keep_the_hub_bu
     assert await poll(hub_client.heartbeat)
     before = agent.version
     await asyncio.sleep(0.5)
-    assert agent.version - before <= 6
+    assert agent.version - before <= 6  # the hub begins a long poll every 0.1 s at most
 
 
 async def test_number_of_passes_is_limited_during_a_lasting_suspicion(start_hub):
     agent = FakeAgent(*healthy(), suspects=[{"job_id": JOB, "rank": 2, "reason": "overdue"}], version=1)
     await start_hub(agent, alert_interval_seconds=0.25)
     await asyncio.sleep(1.0)
-    assert len([path for path in agent.requests if "snapshot" in path]) < 10
+    assert len([path for path in agent.requests if "snapshot" in path]) < 10  # a pass every 0.125 s at most
 
 
 @pytest.mark.usefixtures("resolves_soon")
@@ -109,14 +111,14 @@ async def test_findings_are_filtered_by_job_and_activity(start_hub):
     assert [f["evidence"] for f in await hub_client.findings("?active=1&evidence=0")] == [{}, {}]
 
 
-@pytest.mark.parametrize("moment", range(5))
-async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, moment):
+@pytest.mark.parametrize("num_turns", range(5))  # of the event loop, from the wake to the cancellation
+async def test_passes_can_be_cancelled_while_the_hub_is_woken(tmp_path, num_turns):
     """Before Python 3.12 `asyncio.wait_for` may swallow a cancellation at this moment; the hub then hangs."""
     hub = Hub(HubConfig((), tmp_path))
     task = asyncio.create_task(hub.run_passes(None))
     await asyncio.sleep(0.05)
     hub._agents.suspected.set()
-    for _ in range(moment):
+    for _ in range(num_turns):
         await asyncio.sleep(0)
     task.cancel()
     done, _ = await asyncio.wait([task], timeout=0.3)

@@ -11,6 +11,7 @@ from zmon.schema.unknown import Unknown
 
 
 def answer(*entries):
+    """Return the evidence of a rank whose flight record has these entries."""
     flight_, error = flight.read([dump(*entries)], NOW)
     return RankEvidence("job", 0, stack="File x", flight=flight_, flight_error=error)
 

@@ -144,6 +144,7 @@ def test_every_change_is_a_line_of_json(journal, journal_path):
 
 
 def hardware_finding(**changes):
+    """Return a finding about a link of node-a that is down."""
     return finding(**{"detector": "hardware", "cause": "link_down", "ranks": (), **changes})
 
 

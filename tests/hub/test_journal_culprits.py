@@ -18,10 +18,12 @@ from zmon.schema.pause import Silence
 
 
 def num_lines(path):
+    """Return the number of lines of a file."""
     return len(path.read_text().splitlines())
 
 
 def finding_of(*ranks, cause="compute_hang", **changes):
+    """Return a finding about these ranks of node-a."""
     return finding(ranks=ranks, hosts=("node-a",) * len(ranks), cause=cause, **changes)
 
 
@@ -64,7 +66,7 @@ PASSES = {  # the reports with their times in seconds, and the report whose culp
 
 
 @pytest.mark.parametrize(("reports", "published"), PASSES.values(), ids=PASSES)
-def test_culprits_are_those_of_a_report_that_counts(journal, reports, published):
+def test_published_culprits_do_not_follow_every_report(journal, reports, published):
     for seconds, report in reports:
         journal.open_or_update(report, NOW + seconds)
     (current,) = journal.active()
@@ -135,7 +137,9 @@ def test_rank_that_raised_an_error_of_its_own_is_no_victim_though_it_had_waited(
     assert (current.cause, current.ranks, current.severity) == (cause, ranks, "critical")
 
 
-SILENCE = Silence(2.0, 20.0, (), None, "it becomes critical after 20 s")
+SILENCE = Silence(
+    seconds=2.0, critical_seconds=20.0, places=(), healed_seconds=None, reason="it becomes critical after 20 s"
+)  # fmt: skip
 OUTLOOK = {"severity": "warning", "summary": f"rank 2 hangs; {SILENCE.reason}"}
 
 

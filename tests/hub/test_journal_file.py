@@ -125,6 +125,7 @@ def test_file_that_cannot_be_rewritten_is_unchanged(journal_path, monkeypatch):
 
 
 def mode(path):
+    """Return the permissions of a file or folder in octal."""
     return f"{path.stat().st_mode & 0o777:o}"
 
 

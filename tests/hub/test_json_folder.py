@@ -15,6 +15,7 @@ from zmon.steplog.files import SteadyClock
 
 @pytest.fixture
 def files(tmp_path):
+    """A folder whose files are lists of integers; its clock counts as steady from the start, so that it may delete."""
     clock = SteadyClock(hold_seconds=0.0)
     decode = msgspec.json.Decoder(list[int]).decode
     return JsonFolder(tmp_path / "files", decode, "it is not used", "it is lost", clock=clock)

@@ -33,7 +33,7 @@ def test_free_memory_between_blocks_in_use_is_no_longer_resident():
     before = process.memory_info().rss
     now[0] = 60.0
     memory.give_back()
-    assert process.memory_info().rss < before - 500 * BLOCK
+    assert process.memory_info().rss < before - 500 * BLOCK  # 900 blocks are free, in pages that others may share
     assert len(in_use) == 100  # they are in use until here
 
 

@@ -35,7 +35,7 @@ def over_the_wire(value, type_):
     return msgspec.json.decode(msgspec.json.encode(value), type=type_)
 
 
-def newer(**changes):
+def newer_report(**changes):
     """Return a report with four ranks of a newer agent, as the hub decodes it."""
     states = [rank_state(rank, **{**NEWER, **changes}) for rank in range(4)]
     return over_the_wire(agent_report(*states), AgentReport)
@@ -48,14 +48,14 @@ def test_words_are_unknown_to_this_version():
 
 
 def test_snapshot_of_a_newer_agent_is_decoded_unchanged():
-    (state, *_) = newer().ranks
+    (state, *_) = newer_report().ranks
     assert (state.activity, state.phase, state.in_flight.op) == ("tune", "quantize", "all_to_allv")
     assert state.last_words.kind == "oom"
     assert state.totals["phase_quantize"] == 0.5
 
 
 def test_metrics_show_unknown_words_beside_known_ones():
-    text = page(*newer().ranks)
+    text = page(*newer_report().ranks)
     assert value(text, "zmon_activity", rank="1", activity="tune") == 1
     assert value(text, "zmon_activity", rank="1", activity="train") == 0
     assert value(text, "zmon_phase_seconds_total", rank="1", phase="quantize") == 0.5
@@ -63,7 +63,7 @@ def test_metrics_show_unknown_words_beside_known_ones():
 
 
 def test_state_of_the_job_is_the_unknown_activity():
-    (job,) = snapshots([newer()], [], [agent_status()], NOW)
+    (job,) = snapshots([newer_report()], [], [agent_status()], NOW)
     assert job_state(job, ()) == "tune"
 
 
@@ -78,7 +78,7 @@ STATES = {
 @pytest.mark.parametrize("detector", ALL, ids=lambda detector: detector.name)
 @pytest.mark.parametrize("changes", STATES.values(), ids=STATES)
 def test_detectors_handle_unknown_words(detector, changes):
-    (job,) = snapshots([newer(**changes)], [], [agent_status()], NOW)
+    (job,) = snapshots([newer_report(**changes)], [], [agent_status()], NOW)
     findings = detector.detect(replace(job, steps=job_steps(64, **STEPS)))
     assert all(isinstance(finding_, Finding) for finding_ in findings)
     detector.inert_reason(job)
@@ -117,6 +117,6 @@ def test_unknown_words_are_sorted_after_known_ones():
 
 def test_detectors_handle_newer_and_older_ranks_in_a_snapshot():
     """During an update some nodes run the newer zmon already."""
-    mixed = snapshot(*newer().ranks[:2], rank_state(2), rank_state(3))
+    mixed = snapshot(*newer_report().ranks[:2], rank_state(2), rank_state(3))
     for detector in ALL:
         detector.detect(replace(mixed, steps=job_steps(64, STEPS, STEPS, {}, {})))

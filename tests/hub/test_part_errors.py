@@ -7,10 +7,12 @@ from zmon.hub.part_errors import ALL_JOBS, PartErrors
 
 @pytest.fixture
 def errors():
+    """The errors of a hub that has had none."""
     return PartErrors()
 
 
 def fail(errors, *part, text="it fails"):
+    """Let a part fail with this text. `part`: its name, and the job that it fails on unless it is for all jobs."""
     with errors.isolated(*part):
         raise ValueError(text)
 

@@ -37,6 +37,7 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Scene:
+    """A recorder that knows no pause."""
     return Scene(tmp_path)
 
 
@@ -47,6 +48,7 @@ def pause(seconds: float, **changes: object) -> list[RankState]:
 
 
 def moving(steps: int = 101, **changes: object) -> list[RankState]:
+    """Return a job that trains; its ranks have finished so many steps, by default one since `pause`."""
     return [rank_state(rank, steps=steps, **changes) for rank in range(4)]
 
 
@@ -55,20 +57,20 @@ SKIP = Place("data", "skip() at loader.py:50")
 LAUNCHED = [rank_state(rank, run_uid=f"new-{rank}", steps=500) for rank in range(4)]
 KILLED = [killed(rank, steps=101) for rank in range(4)]
 PASSES = {  # the ranks of each pass with the frames of their stacks, and what is learned
-    "not before all ranks go on": ([(pause(2.0), {}), (pause(6.2), FRAMES)], {}),
-    "with its length": ([(pause(2.0), {}), (pause(6.2), FRAMES), (moving(), {})], {PLACE: 6.2}),
-    "later pass without a stack": ([(pause(2.0), FRAMES), (pause(6.2), {}), (moving(), {})], {PLACE: 6.2}),
-    "in all places of its looks": (
+    "its ranks have not gone on": ([(pause(2.0), {}), (pause(6.2), FRAMES)], {}),
+    "its ranks have gone on": ([(pause(2.0), {}), (pause(6.2), FRAMES), (moving(), {})], {PLACE: 6.2}),
+    "its last pass has no stack": ([(pause(2.0), FRAMES), (pause(6.2), {}), (moving(), {})], {PLACE: 6.2}),
+    "its passes have stacks of two places": (
         [(pause(2.0), FRAMES), (pause(6.2), {2: SKIP.frame}), (moving(), {})],
         {PLACE: 6.2, SKIP: 6.2},
     ),
-    "no stack at all": ([(pause(6.2), {}), (moving(), {})], {}),
-    "second pause that follows at once": (
+    "no pass has a stack": ([(pause(6.2), {}), (moving(), {})], {}),
+    "a second pause follows at once": (
         [(pause(6.2), FRAMES), (pause(3.0, steps=101), {2: SKIP.frame}), (moving(102), {})],
         {PLACE: 6.2, SKIP: 3.0},
     ),
     "a rank died": ([(pause(6.2), FRAMES), ([*moving()[:3], KILLED[3]], {}), (KILLED, {})], {}),
-    "another launch": ([(pause(6.2), FRAMES), (LAUNCHED, {})], {}),
+    "another launch follows": ([(pause(6.2), FRAMES), (LAUNCHED, {})], {}),
     "a rank has not finished its step": ([(pause(6.2), FRAMES), ([*moving()[:3], rank_state(3, steps=100)], {})], {}),
     "every rank has finished a step": (
         [(pause(6.2), FRAMES), ([*moving()[:3], rank_state(3, steps=100)], {}), (moving(102), {})],
@@ -84,7 +86,7 @@ def test_pause_is_recorded_if_all_ranks_of_the_launch_go_on(scene: Scene, passes
     assert scene.learned() == learned
 
 
-def test_places_of_one_pause_are_as_many_as_those_of_a_name(scene: Scene) -> None:
+def test_one_pause_has_at_most_as_many_places_as_a_name(scene: Scene) -> None:
     for line in range(MAX_PLACES + 9):
         scene.make_pass(*pause(6.2), frames={2: f"read() at loader.py:{line}"})
     scene.make_pass(*moving())
@@ -131,7 +133,7 @@ def test_next_run_of_a_script_knows_the_pause(scene: Scene) -> None:
     assert known(owner=8) == known(program="train-bbbbbb-111111") == known(8) == []
 
 
-def test_stall_that_a_state_proved_is_no_pause(scene: Scene) -> None:
+def test_stall_that_a_process_state_proved_is_no_pause(scene: Scene) -> None:
     """After SIGCONT the ranks are past their leases for a moment more."""
     scene.make_pass(stopped(2, 9.0), *(waiting(rank, 9.0) for rank in (0, 1, 3)))
     scene.make_pass(*pause(9.2), frames=FRAMES)

@@ -17,8 +17,9 @@ def test_longest_pause_number_and_last_time_are_recorded_by_place(tmp_path: Path
     for seconds, place in ((6.2, LOADING), (3.0, SAVING), (5.0, LOADING)):
         store.record("ranker", [place], seconds, NOW + seconds)
     assert store.pauses("ranker", NOW + 10) == (
-        HealedPause(LOADING, 6.2, 2, NOW + 5.0), HealedPause(SAVING, 3.0, 1, NOW + 3.0),
-    )  # fmt: skip
+        HealedPause(LOADING, longest_seconds=6.2, number=2, last_time=NOW + 5.0),
+        HealedPause(SAVING, longest_seconds=3.0, number=1, last_time=NOW + 3.0),
+    )
 
 
 def test_pauses_and_their_file_expire_after_a_day(tmp_path: Path) -> None:

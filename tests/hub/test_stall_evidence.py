@@ -99,11 +99,11 @@ async def test_rank_that_hangs_after_another_was_late_in_the_same_step_is_the_cu
     assert (await hub_client.findings())[0]["ranks"] == [2]
     agent.ranks, agent.rank_behind = one_outside(0, 302), 0
 
-    async def culprits():
+    async def has_stack_of_rank_0():
         (finding,) = await hub_client.findings()
         return finding["ranks"] == [0] and list(finding["evidence"]["stacks"]) == ["0"]
 
-    assert await poll(culprits)
+    assert await poll(has_stack_of_rank_0)
     (finding,) = await hub_client.findings()
     assert (finding["cause"], "0?stacks=1" in agent.evidence_requests()) == ("compute_hang", True)
     assert "has not issued the collective" in finding["summary"]
@@ -115,12 +115,12 @@ async def test_stack_and_flight_records_of_a_hang_stay_when_its_ranks_are_killed
     table = await evidence_of(hub_client)
     agent.ranks, agent.gone_ranks, agent.stderr_tail = [killed(rank) for rank in range(4)], range(4), "its last words"
 
-    async def exited():
+    async def evidence_with_last_words():
         (finding,) = await hub_client.findings()
-        is_gathered = "its last words" in str(finding["evidence"]["stderr_tail"])
-        return finding["cause"] == "rank_exited" and is_gathered and finding
+        has_words = "its last words" in str(finding["evidence"]["stderr_tail"])
+        return finding["evidence"] if finding["cause"] == "rank_exited" and has_words else None
 
-    evidence = (await poll(exited))["evidence"]
+    evidence = await poll(evidence_with_last_words)
     assert evidence["in_flight"] == table
     assert (evidence["stacks"]["2"]["stack"], evidence["stacks"]["2"]["alive"]) == (STACK, False)
 
@@ -230,5 +230,5 @@ async def test_two_agents_with_one_host_name_are_asked_for_their_own_ranks(start
     node_a, node_b = (FakeAgent(*(waiting(rank, 8.0) for rank in ranks)) for ranks in ((0, 1), (2, 3)))
     hub_client = await start_hub(node_a, node_b)
     await evidence_of(hub_client)
-    requests = [{path[0] for path in agent.evidence_requests()} for agent in (node_a, node_b)]
-    assert requests == [{"0", "1"}, {"2", "3"}]
+    ranks = [{request.partition("?")[0] for request in agent.evidence_requests()} for agent in (node_a, node_b)]
+    assert ranks == [{"0", "1"}, {"2", "3"}]

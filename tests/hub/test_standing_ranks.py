@@ -1,4 +1,4 @@
-"""Tests of the looks, as the hub asks again and again what a rank that others wait for is doing."""
+"""Tests of looks: the hub asks again and again what a rank is doing, while others wait for it."""
 
 from dataclasses import replace
 

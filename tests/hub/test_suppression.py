@@ -20,20 +20,24 @@ class Scripted:
     causes: tuple[str, ...] = field(default=())
 
     def can_resolve(self, snapshot, finding):
+        """Return True: the ranks of all findings are watched."""
         return True
 
     def inert_reason(self, snapshot):
-        return None
+        """Return None: the detector has all that it needs."""
 
     def detect(self, snapshot):
+        """Return the scripted findings."""
         return self.findings
 
     def report(self, severity="warning"):
+        """Report one finding from the next pass on."""
         self.findings = (finding(id=self.name, detector=self.name, severity=severity),)
 
 
 @pytest.fixture
 def scripted():
+    """Detectors without findings, by name."""
     return {name: Scripted(name) for name in ("stall", "straggler", "imbalance", "slowdown")}
 
 

@@ -10,7 +10,7 @@ from zmon.metrics import STEP_HISTOGRAM
 from zmon.scaling.peaks import DevicePeaks
 from zmon.schema.host import GpuSample, HostSample
 
-PEAKS = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12}, 2e10, "by hand")}
+PEAKS = {"Xeon, 2 processors": DevicePeaks({"float32": 1e12}, memory_bandwidth=2e10, source="by hand")}
 RATIOS = ("zmon_job_flops_ratio", "zmon_job_memory_bandwidth_ratio", "zmon_job_roofline_ratio")
 
 

@@ -19,10 +19,12 @@ class Clocks:
         self.unix, self.monotonic = NOW, 50.0
 
     def pass_time(self, seconds):
+        """Let both clocks run for this time."""
         self.unix += seconds
         self.monotonic += seconds
 
     def read_by(self):
+        """Return the clock of a hub that reads both."""
         return WallClock(lambda: self.unix, lambda: self.monotonic)
 
 
@@ -67,12 +69,12 @@ async def test_clock_that_is_set_neither_delays_nor_hastens_the_end_of_a_finding
     assert await poll(hub_client.no_findings)
 
 
-def test_dues_and_samples_of_a_job_move_with_the_clock():
+def test_times_of_a_job_move_with_the_clock():
     account = Account("job")
     state = JobState({"uid-0"}, 1, account)
     running = snapshot(rank_state(0, world_size=1), time=NOW)
     state.add(running, [])
-    state.efficiency.append(EfficiencySample(NOW, 0.9, 0.95, "weak", "ranker"))
+    state.efficiency.append(EfficiencySample(NOW, ratio=0.9, recorded=0.95, scaling="weak", name="ranker"))
     state.efficiency_due = state.peaks_due = state.activity.due = NOW + 30.0
     state.move_times(-600.0)
     assert (state.efficiency_due, state.peaks_due, state.activity.due) == (NOW - 570.0,) * 3
@@ -86,6 +88,7 @@ def test_restart_during_which_the_clock_is_set_back_has_its_length():
     state.add(snapshot(rank_state(0, world_size=1, activity_seconds=60.0), time=NOW), [])
     state.move_times(-600.0)
     again = rank_state(0, world_size=1, run_uid="again", between_seconds={"init": 2.0}, activity_seconds=1.0)
-    account.update(snapshot(again, time=NOW - 600.0 + 70.0), (), 0.02, False)
+    account.update(snapshot(again, time=NOW - 600.0 + 70.0), (), typical_seconds=0.02, stalled=False)
     assert "clock" not in account.doubt
-    assert account.causes["restart"] == pytest.approx(70.0 - 4.0)  # it began 4 s before
+    # The new launch is 4 s old: 2 s of init, and 2 s of the steps that `rank_state` has.
+    assert account.causes["restart"] == pytest.approx(70.0 - 4.0)

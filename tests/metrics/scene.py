@@ -53,29 +53,49 @@ GOOD_GPU = filled(host.GpuSample(
 ))  # fmt: skip
 LOST_GPU = host.GpuSample("1", "GPU-2", pci="0000:5e:00.0", lost=True)
 XID = host.KernelEvent(1.8e9, "xid", "0000:3b:00.0", "Xid 79", 79)
+QUIET_PEER = host.TcpPeer(
+    "job", 1, "10.0.0.3", num_sockets=2, send_queue_bytes=100, receive_queue_bytes=0, retransmitted_segments=0,
+    delivery_bytes_per_second=None, round_trip_seconds=None,
+)  # fmt: skip
 FULL_HOST = host.HostSample(
     nics=(
-        filled(host.NicSample("eth0", "tcp", True, 1.25e9, 1000, 2000, {"rx_errors": 0}, "bond0", "0000:04:00.0")),
-        host.NicSample("odd0", "tcp", None, None, 7, None, {}),
+        filled(host.NicSample(
+            "eth0", "tcp", up=True, speed_bytes_per_second=1.25e9, received_bytes=1000, transmitted_bytes=2000,
+            errors={"rx_errors": 0}, bond="bond0", pci="0000:04:00.0",
+        )),
+        host.NicSample(
+            "odd0", "tcp", up=None, speed_bytes_per_second=None, received_bytes=7, transmitted_bytes=None, errors={},
+        ),
     ),
-    rdma=(host.NicSample("mlx5_0:1", "roce", True, 2.5e10, 4000, 8000, {"link_downed": 1, "out_of_sequence": 3}),),
+    rdma=(host.NicSample(
+        "mlx5_0:1", "roce", up=True, speed_bytes_per_second=2.5e10, received_bytes=4000, transmitted_bytes=8000,
+        errors={"link_downed": 1, "out_of_sequence": 3},
+    ),),
     gpus=(GOOD_GPU, LOST_GPU),
     tcp=host.TcpSample(17, (
-        host.TcpPeer("job", 1, "10.0.0.2", 2, 65_000, 0, 3, 4.5e6, 0.004),
-        host.TcpPeer("job", 1, "10.0.0.3", 2, 100, 0, 0, None, None),
-        host.TcpPeer("old", 9, "10.0.0.3", 2, 100, 0, 0, None, None),
+        replace(
+            QUIET_PEER, peer="10.0.0.2", send_queue_bytes=65_000, retransmitted_segments=3,
+            delivery_bytes_per_second=4.5e6, round_trip_seconds=0.004,
+        ),
+        QUIET_PEER,
+        replace(QUIET_PEER, job_id="old", rank=9),
     )),
     load=filled(host.HostLoad(
-        {"user": 1.0, "idle": 2.0}, 1, 2, 0, 3, 0, 5, 0, {"cpu": 1.5, "io": 0.0}, {"io": 0.0}
+        cpu_seconds={"user": 1.0, "idle": 2.0}, memory_available_bytes=1, memory_total_bytes=2, swap_used_bytes=0,
+        runnable=3, blocked=0, major_faults=5, oom_kills=0, pressure_seconds={"cpu": 1.5, "io": 0.0},
+        full_pressure_seconds={"io": 0.0},
     )),
     storage=host.Storage(
-        (filled(host.DiskSample("nvme0n1", 4096, 512, 0.5, 2)),),
-        (filled(host.MountSample("/data", "nfs4", 100, 2.5, 1)),),
+        (filled(host.DiskSample("nvme0n1", read_bytes=4096, written_bytes=512, busy_seconds=0.5, in_progress=2)),),
+        (filled(host.MountSample("/data", "nfs4", operations=100, wait_seconds=2.5, timeouts=1)),),
     ),
-    cgroups=(filled(host.CgroupSample("/pod", (("job", 1),), 100, 200, 8.0, 0.25, 0)),),
+    cgroups=(filled(host.CgroupSample(
+        "/pod", (("job", 1),), memory_used_bytes=100, memory_limit_bytes=200, cpu_limit_cores=8.0,
+        throttled_seconds=0.25, oom_kills=0,
+    )),),
     clock=filled(host.ClockSample(-0.0005, True)),
     kernel=host.KernelLog({"xid": 1, "oom": 0, "link": 0}, (XID,)),
-    processes=(filled(host.ProcessSample("job", 1, 1001, 0.25, 4096)),),
+    processes=(filled(host.ProcessSample("job", 1, 1001, run_delay_ratio=0.25, storage_read_bytes=4096)),),
     held=(filled(host.HeldGpus("slurm-7", "ann", 2, "never_ran", 1_800.0)), host.HeldGpus("slurm-8", "", 1)),
 )  # fmt: skip
 HEALTHY_SOURCE = host.SourceStatus(
@@ -100,13 +120,13 @@ JOB_VIEW = JobView(
 
 def page(*ranks, sample=host.HostSample(), sources=()):  # noqa: B008 - frozen
     """Return the agent's page as text."""
-    return agent_page(agent_report(*ranks, sample=sample, sources=sources), 1.0, 2).decode()
+    return agent_page(agent_report(*ranks, sample=sample, sources=sources), cpu_seconds=1.0, resident_bytes=2).decode()
 
 
 def hub(findings=(), jobs=(JOB_VIEW,), last_pass=1.8e9):
     """Return the hub's page as text."""
     counts = [0] * (len(STEP_SECONDS_BOUNDS) + 1)
-    counts[4] = 3
+    counts[4] = 3  # steps of 8 to 16 ms
     counts[-1] = 1  # beyond the last bound
     state = HubPage(
         jobs=jobs, histograms={"job": (counts, 123.5)}, findings=findings, pass_seconds=0.01, last_pass_time=last_pass,

@@ -9,7 +9,7 @@ from zmon.metrics.names import SPECS
 
 
 @pytest.mark.parametrize("name", ["team", "tier", "owner", "cost_center", "T2"])
-def test_quiet_for_names_of_a_site(name):
+def test_name_that_a_site_may_choose_has_no_problem(name):
     assert name_problem(name) == ""
 
 

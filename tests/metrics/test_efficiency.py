@@ -29,7 +29,10 @@ def test_size_without_a_recorded_point_has_no_baseline_efficiency():
 
 
 def test_expected_step_has_series_by_cause_and_by_origin():
-    step = ExpectedStep("predicted", "ranker", 0.041, {"own": 0.03, "all_to_all": 0.011}, 0.058, {"own": 0.058})
+    step = ExpectedStep(
+        "predicted", "ranker", seconds=0.041, causes={"own": 0.03, "all_to_all": 0.011},
+        now_seconds=0.058, now_causes={"own": 0.058},
+    )  # fmt: skip
     text = hub(jobs=(replace(JOB_VIEW, expected=step),))
     assert value(text, "zmon_job_expected_step_seconds", by="predicted", cause="all_to_all") == 0.011
     assert not series(hub(), "zmon_job_expected_step_seconds")

@@ -79,7 +79,8 @@ def test_metric_by_label_has_a_series_for_each_value(monkeypatch):
 
 
 def test_name_of_a_device_that_is_not_utf_8_hides_no_other_series():
-    nics = (host.NicSample(name, "tcp", True, None, n, 0, {}) for name, n in (("e\udcff0", 1), ("eth1", 3)))
+    (known,) = (nic for nic in FULL_HOST.nics if nic.device == "eth0")
+    nics = [replace(known, device=name, received_bytes=number) for name, number in (("e\udcff0", 1), ("eth1", 3))]
     text = page(sample=host.HostSample(nics=tuple(nics)))
     assert value(text, "zmon_nic_receive_bytes_total", device="e\ufffd0") == 1
     assert value(text, "zmon_nic_receive_bytes_total", device="eth1") == 3

@@ -76,7 +76,9 @@ def test_unknown_value_of_a_rank_has_no_series():
 
 
 def test_unknown_values_of_an_interface_have_no_series():
-    nic = NicSample("ib0", "rdma", None, None, 7, None, {})
+    nic = NicSample(
+        "ib0", "rdma", up=None, speed_bytes_per_second=None, received_bytes=7, transmitted_bytes=None, errors={}
+    )  # fmt: skip
     text = page(sample=HostSample(nics=(nic,)))
     assert value(text, "zmon_nic_receive_bytes_total", device="ib0", transport="rdma") == 7
     assert series(text, "zmon_nic_up") == series(text, "zmon_nic_speed_bytes_per_second") == {}

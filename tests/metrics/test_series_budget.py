@@ -20,7 +20,11 @@ from zmon.metrics.names import MAX_COUNTERS, shown_errors
 from zmon.schema.host import HostSample, NicSample
 from zmon.schema.names import OPS, PHASES
 
-RANK, GPU, INTERFACE, LINK = 66, 30, 9, 14  # most series of a rank that uses six ops, a GPU, an interface and a link
+# The most series of one item. docs/scale.md has those of a rank, a GPU and a link.
+MAX_SERIES_OF_RANK = 66  # that uses six ops
+MAX_SERIES_OF_GPU = 30
+MAX_SERIES_OF_INTERFACE = 9
+MAX_SERIES_OF_LINK = 14
 
 
 def num_series(text, **labels):
@@ -31,7 +35,7 @@ def num_series(text, **labels):
 def test_rank_that_reports_everything_and_uses_six_ops_is_within_the_budget():
     text = page(FULL_RANK, sample=FULL_HOST)
     assert value(text, "zmon_tcp_send_queue_bytes", rank="1") is not None
-    assert num_series(text, rank="1") == RANK
+    assert num_series(text, rank="1") == MAX_SERIES_OF_RANK
 
 
 def test_each_further_op_of_a_rank_is_five_series():
@@ -42,15 +46,20 @@ def test_each_further_op_of_a_rank_is_five_series():
         totals = FULL_RANK.totals | totals_of(measures(phases, dict.fromkeys(OPS[:num_ops], 1.0)))
         text = page(replace(FULL_RANK, totals=totals), sample=FULL_HOST)
         num_series_by_ops[num_ops] = num_series(text, rank="1")
-    assert num_series_by_ops == {6: RANK, 7: RANK + 5, 11: RANK + 25}
+    most = MAX_SERIES_OF_RANK
+    assert num_series_by_ops == {6: most, 7: most + 5, 11: most + 25}
 
 
 def test_page_beyond_its_limit_loses_whole_metrics():
     ranks = [replace(FULL_RANK, rank=rank, local_rank=rank, run_uid=f"uid-{rank}") for rank in range(256)]
     report = agent_report(*ranks, sample=FULL_HOST, sources=SOURCES)
-    whole = Counter(sample.name for sample in samples(agent_page(report, 1.0, 2).decode()))
+
+    def page_within(limit):
+        return agent_page(report, cpu_seconds=1.0, resident_bytes=2, max_series=limit).decode()
+
+    whole = Counter(sample.name for sample in samples(page_within(None)))
     for limit in (20_000, 12_000, 5_000, 2_000, 1_000):
-        text = agent_page(report, 1.0, 2, max_series=limit).decode()
+        text = page_within(limit)
         left = Counter(sample.name for sample in samples(text))
         assert left.total() <= limit
         assert value(text, "zmon_series_left_out") == whole.total() - left.total()
@@ -77,7 +86,7 @@ def test_gpu_with_both_kinds_of_repaired_memory_has_two_series_more_than_the_bud
         card.nvlink_received_bytes, card.nvlink_errors, card.pcie_sent_bytes, card.memory_temperature_celsius,
         card.repair_pending, card.tensor_active_ratio, card.memory_active_ratio,
     )  # fmt: skip
-    assert num_series(page(sample=HostSample(gpus=(card,))), gpu="0") == GPU + 2
+    assert num_series(page(sample=HostSample(gpus=(card,))), gpu="0") == MAX_SERIES_OF_GPU + 2
 
 
 def test_page_leaves_out_what_tells_nothing_about_training(tmp_path, monkeypatch):
@@ -97,13 +106,20 @@ def test_network_interface_is_within_the_budget(tmp_path):
     FakeSys(tmp_path).interface("eth0", "pci0000:3a/0000:3a:00.0/0000:3b:00.0")
     (link,) = NicSource(tmp_path).read().value
     assert link.errors.keys() == NIC_ERRORS.keys()
-    assert num_series(page(sample=HostSample(nics=(link,))), device="eth0") == INTERFACE
+    assert num_series(page(sample=HostSample(nics=(link,))), device="eth0") == MAX_SERIES_OF_INTERFACE
+
+
+def port(transport, errors):
+    """Return the sample of an RDMA port with these counters of errors."""
+    return NicSample(
+        "port", transport, up=True, speed_bytes_per_second=1.0, received_bytes=1, transmitted_bytes=1, errors=errors
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("transport", ["infiniband", "roce", "iwarp", "efa", "of a newer kernel"])
 def test_port_of_any_driver_is_within_the_budget(transport):
-    port = NicSample("port", transport, True, 1.0, 1, 1, dict.fromkeys(sorted(RDMA_ERRORS), 0))
-    assert num_series(page(sample=HostSample(rdma=(port,))), device="port") == LINK
+    every_counter = port(transport, dict.fromkeys(sorted(RDMA_ERRORS), 0))
+    assert num_series(page(sample=HostSample(rdma=(every_counter,))), device="port") == MAX_SERIES_OF_LINK
 
 
 @pytest.mark.parametrize(
@@ -116,9 +132,9 @@ def test_port_of_any_driver_is_within_the_budget(transport):
 def test_lost_packets_and_congestion_come_before_other_counters(transport, counters, shown):
     errors = {name: 0 for name in counters if name in RDMA_ERRORS}
     assert len(errors) > MAX_COUNTERS  # so that some are left out
-    assert shown <= shown_errors(NicSample("port", transport, True, 1.0, 1, 1, errors)).keys()
+    assert shown <= shown_errors(port(transport, errors)).keys()
 
 
 def test_link_with_few_counters_shows_all_of_them():
     errors = dict.fromkeys(sorted(RDMA_ERRORS)[:10], 0)
-    assert shown_errors(NicSample("port", "efa", True, 1.0, 1, 1, errors)) == errors
+    assert shown_errors(port("efa", errors)) == errors

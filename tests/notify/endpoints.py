@@ -45,6 +45,7 @@ class HttpEndpoint:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
+        """Stop the server and free its port."""
         self._server.shutdown()
         self._server.server_close()
 

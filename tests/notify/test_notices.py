@@ -1,6 +1,7 @@
-"""Tests of what is told: once for each job and severity, once when all is over, and an end for each launch."""
+"""Tests of notices: one for each job and severity, one when all findings are over, and one for each end of a launch."""
 
 from dataclasses import replace
+from types import MappingProxyType
 
 import msgspec
 import pytest
@@ -25,18 +26,26 @@ OTHER = replace(CRITICAL, id="f9")
 WARNING = finding(id="f2", severity="warning", detected=NOW - WARNING_HOLD_SECONDS - 1.0)
 DEATH = replace(CRITICAL, evidence=evidence(exit_status="exit code 1"))
 INFO = finding(id="f3", severity="info", detected=OLD)
-DONE = ended_launch(snapshot(*(finished(rank, 9.0) for rank in range(4))), None, None)
-FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), CRITICAL, None)
-CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4))), None, None)
+DONE = ended_launch(snapshot(*(finished(rank, 9.0) for rank in range(4))), fault=None, view=None)
+FAILED = ended_launch(snapshot(*(killed(rank, 9.0) for rank in range(4))), fault=CRITICAL, view=None)
+CANCELLED = ended_launch(snapshot(*(terminated(rank, 9.0) for rank in range(4))), fault=None, view=None)
+
+
+def make_pass(notices, *findings, labels=MappingProxyType({}), over=(), now=NOW):
+    """Return the notices of a pass with these open findings.
+
+    `labels`: those of jobs by job id. `over`: the jobs whose launch is over.
+    """
+    return notices.finding_notices(findings, labels, over, now)
 
 
 def ids_of(*passes, over=()):
     """Return the ids of the notices in each pass; a pass has the findings that are open then."""
     notices = Notices()
-    return [[notice.id for notice in notices.finding_notices(findings, {}, over, NOW)] for findings in passes]
+    return [[notice.id for notice in make_pass(notices, *findings, over=over)] for findings in passes]
 
 
-PASSES = {
+PASSES = {  # the open findings of each pass, and the ids of its notices
     "nothing": ([[]], [[]]),
     "a finding is told once": ([[CRITICAL], [CRITICAL]], [["finding f1 critical"], []]),
     "a finding that has just opened is not told yet": ([[replace(CRITICAL, detected=NOW)]], [[]]),
@@ -60,14 +69,14 @@ def test_only_a_higher_severity_or_the_end_of_all_findings_has_a_notice(passes, 
 def test_findings_of_a_launch_that_is_over_are_told_as_its_end():
     assert ids_of([CRITICAL], [], over={JOB}) == [[], []]
     notices = Notices()
-    notices.finding_notices([CRITICAL], {}, (), NOW)
-    assert notices.finding_notices([], {}, {JOB}, NOW) == []  # the end is about to be recorded
+    make_pass(notices, CRITICAL)
+    assert make_pass(notices, over={JOB}) == []  # the end is about to be recorded
     notices.record_end(FAILED)
-    assert notices.finding_notices([], {}, {JOB}, NOW) == notices.finding_notices([], {}, (), NOW) == []
+    assert make_pass(notices, over={JOB}) == make_pass(notices) == []
 
 
 def test_notice_of_a_finding_has_culprit_duration_and_next_step():
-    (notice,) = Notices().finding_notices([CRITICAL], {JOB: {"team": "ads"}}, (), NOW)
+    (notice,) = make_pass(Notices(), CRITICAL, labels={JOB: {"team": "ads"}})
     assert notice.title == f"CRITICAL {CRITICAL.cause}, job {JOB}"
     assert "Who: rank" in notice.body
     assert "for 42 s" in notice.body
@@ -80,7 +89,7 @@ def test_notice_of_a_finding_has_culprit_duration_and_next_step():
     ("end", "title", "style"),
     [(DONE, "done", "success"), (FAILED, "failed", "failure"), (CANCELLED, "cancelled", "info")],
 )
-def test_end_says_how_it_ended(end, title, style):
+def test_notice_of_an_end_says_how_the_launch_ended(end, title, style):
     notice = end_notice(end)
     assert notice.title.startswith(f"{JOB} {title} after ")
     assert (notice.style, notice.outcome) == (style, end.outcome)
@@ -88,13 +97,13 @@ def test_end_says_how_it_ended(end, title, style):
     assert f"Steps {end.steps_text}, 4 ranks on node-a" in notice.body
 
 
-def test_end_without_a_step_says_so():
+def test_notice_of_an_end_without_a_step_says_so():
     assert "No step was done" in end_notice(msgspec.structs.replace(DONE, steps=0, first_step=None)).body
 
 
 def test_warning_that_is_over_within_a_minute_is_not_told():
     notices, warning = Notices(), replace(WARNING, detected=OLD)
-    assert notices.finding_notices([warning], {}, (), NOW) == notices.finding_notices([], {}, (), NOW + 50.0) == []
+    assert make_pass(notices, warning) == make_pass(notices, now=NOW + 50.0) == []
 
 
 @pytest.mark.parametrize("detected", [NOW - 40.0, NOW - 3600.0], ids=["a moment ago", "an hour ago"])
@@ -102,43 +111,43 @@ def test_warning_that_is_over_within_a_minute_is_not_told():
 def test_clock_that_is_set_changes_no_hold(detected, moved):
     notices, warning = Notices(), replace(WARNING, detected=detected)
     is_due = NOW - detected >= WARNING_HOLD_SECONDS
-    assert len(notices.finding_notices([warning], {}, (), NOW)) == is_due
+    assert len(make_pass(notices, warning)) == is_due
     notices.move_times(moved)
-    assert notices.finding_notices([warning], {}, (), NOW + moved + 1.0) == []
-    assert len(notices.finding_notices([warning], {}, (), NOW + moved + WARNING_HOLD_SECONDS)) == (not is_due)
+    assert make_pass(notices, warning, now=NOW + moved + 1.0) == []
+    assert len(make_pass(notices, warning, now=NOW + moved + WARNING_HOLD_SECONDS)) == (not is_due)
 
 
 def test_finding_of_the_future_waits_no_longer_than_a_new_one():
     notices, later = Notices(), replace(CRITICAL, detected=NOW + 3600.0)  # the clock was set back while no hub ran
-    assert notices.finding_notices([later], {}, (), NOW) == []
-    assert len(notices.finding_notices([later], {}, (), NOW + CRITICAL_HOLD_SECONDS)) == 1
+    assert make_pass(notices, later) == []
+    assert len(make_pass(notices, later, now=NOW + CRITICAL_HOLD_SECONDS)) == 1
 
 
-def test_what_was_told_outlives_a_restart():
+def test_open_notices_outlive_a_restart():
     notices = Notices({JOB: OpenNotice("critical", {"owner": "ann"})})
-    assert notices.finding_notices([CRITICAL, WARNING], {}, (), NOW) == []
-    (over,) = notices.finding_notices([], {}, (), NOW)
+    assert make_pass(notices, CRITICAL, WARNING) == []
+    (over,) = make_pass(notices)
     assert (over.is_over, over.severity, over.style, over.labels) == (True, "critical", "success", {"owner": "ann"})
 
 
 def test_end_of_all_findings_has_the_labels_of_a_job_that_no_agent_reports_any_more():
     notices = Notices()
-    notices.finding_notices([CRITICAL], {JOB: {"owner": "ann"}}, (), NOW)
-    (over,) = notices.finding_notices([], {}, (), NOW)
+    make_pass(notices, CRITICAL, labels={JOB: {"owner": "ann"}})
+    (over,) = make_pass(notices)
     assert over.labels == {"owner": "ann"}
 
 
 def test_finding_about_a_death_is_never_told_beside_the_end():
     notices = Notices()
-    assert notices.finding_notices([DEATH], {}, (), NOW) == []
+    assert make_pass(notices, DEATH) == []
     end = notices.record_end(FAILED)
     assert end.kind == "ends"
     later = NOW + DEATH_HOLD_SECONDS
-    assert notices.finding_notices([DEATH], {}, (), later) == notices.finding_notices([], {}, (), later) == []
+    assert make_pass(notices, DEATH, now=later) == make_pass(notices, now=later) == []
 
 
 def test_finding_about_a_death_is_told_if_the_launch_does_not_end():
-    (notice,) = Notices().finding_notices([DEATH], {}, (), NOW + DEATH_HOLD_SECONDS)
+    (notice,) = make_pass(Notices(), DEATH, now=NOW + DEATH_HOLD_SECONDS)
     assert notice.id == "finding f1 critical"
 
 

@@ -23,7 +23,8 @@ def write(tmp_path):
 
 
 def notice(kind=ENDS, job_id="llm-7", labels=None, outcome="failed", severity="critical"):
-    return Notice("id", kind, job_id, labels or {}, "title", "body", outcome, severity)
+    """Return a notice with the fields by which recipients choose."""
+    return Notice("id", kind, job_id, labels or {}, "title", "body", outcome=outcome, severity=severity)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +81,7 @@ def test_url_may_be_in_a_file(write, tmp_path):
         (f"recipients: [{{'{SECRET}': a, '{SECRET}': b}}]", "a key is given twice"),
     ],
 )
-def test_mistake_is_one_line_without_a_url(write, text, line):
+def test_mistake_is_refused_in_one_line_without_a_url(write, text, line):
     with pytest.raises(UsageError) as error:
         read_recipients(write(text))
     assert line in str(error.value)
@@ -93,6 +94,6 @@ def test_file_that_others_may_read_is_refused(write):
         read_recipients(write("recipients: []", 0o644))
 
 
-def test_missing_file_is_one_line(tmp_path):
+def test_missing_file_is_refused_in_one_line(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         read_recipients(tmp_path / "none.yml")

@@ -15,6 +15,7 @@ SECRET = "Tr0ub4dor"
 
 
 def send(url, notice):
+    """Send a notice to this URL; return the reason if it fails, or an empty text."""
     return AppriseService(Recipient(url=url, name="ann")).send(notice)
 
 
@@ -93,7 +94,7 @@ UNKNOWN_URLS = (
 
 
 @pytest.mark.parametrize("url", UNKNOWN_URLS)
-def test_url_that_apprise_does_not_know_is_one_line(url):
+def test_url_that_apprise_does_not_know_is_refused_in_one_line(url):
     with pytest.raises(UsageError, match=r"cannot send notices to ann: apprise does not know this \w+:// URL") as error:
         AppriseService(Recipient(url=url, name="ann"))
     assert SECRET not in str(error.value)

@@ -12,7 +12,7 @@ from zmon.schema.unknown import Unknown
 OPS = ("all_to_all", "all_reduce", "barrier")
 LINKS = Links(ranks_per_host=4, host=Link(2e9), net=Link(0.5e9))
 EXCHANGES = {"all_to_all": Exchange(sample_bytes=5000.0), "all_reduce": Exchange(fixed_bytes=4e6)}
-WORK = Work(2e-5, 0.002, EXCHANGES, spread=0.05, ranks_per_host=4)
+WORK = Work(sample_seconds=2e-5, fixed_seconds=0.002, exchanges=EXCHANGES, spread=0.05, ranks_per_host=4)
 
 
 def point(ranks, samples, work=WORK, links=LINKS):
@@ -33,11 +33,12 @@ def point(ranks, samples, work=WORK, links=LINKS):
 
 
 def predicted(points, ranks, samples, **options):
+    """Return the step that a model of these points predicts for a size; by default there are four ranks on a host."""
     return fit(points, OPS, **{"ranks_per_host": 4, **options}).predict(ranks, samples)
 
 
-CROWDED = {"work": replace(WORK, processors_per_host=2)}
-BENCH = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))
+CROWDED = {"work": replace(WORK, processors_per_host=2)}  # four ranks on two processors
+MEASURED = dict.fromkeys(EXCHANGES, replace(LINKS, ranks_per_host=2, net=None))  # as `zmon bench-comm` on one host
 ONE_AND_TWO = [(1, 512), (2, 512), (2, 1024)]  # ranks and samples
 HOSTS = [(4, 2048), (8, 2048), (8, 4096)]
 SIZES = {  # recorded sizes, predicted sizes, the job, and options of the fit
@@ -45,7 +46,7 @@ SIZES = {  # recorded sizes, predicted sizes, the job, and options of the fit
     "shared processors": (ONE_AND_TWO, [(4, 2048)], CROWDED, {}),
     "more hosts": (HOSTS, [(16, 8192)], {}, {}),
     "fixed bytes": ([(2, 1024), (4, 1024)], [(4, 4096)], {}, {}),
-    "measured links": ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": BENCH}),  # ranks_per_host is given, too
+    "measured links": ([(2, 512), (2, 1024)], [(4, 2048)], {}, {"measured": MEASURED}),  # ranks_per_host is given, too
 }
 
 
@@ -62,7 +63,7 @@ def test_other_sizes_are_predicted_from_recorded_ones(recorded, sizes, job, opti
 
 @pytest.mark.parametrize(("ranks", "samples"), [(4, 2048), (8, 2048), (16, 8192)])
 def test_latency_of_all_to_all_is_fitted(ranks, samples):
-    late = Links(4, host=Link(2e9, latency_seconds=0.001), net=Link(0.5e9, latency_seconds=0.004))
+    late = Links(ranks_per_host=4, host=Link(2e9, latency_seconds=0.001), net=Link(0.5e9, latency_seconds=0.004))
     recorded = [(2, 512), (4, 512), (4, 4096), (8, 512), (8, 8192)]
     result = predicted([point(*size, links=late) for size in recorded], ranks, samples)
     expected = point(ranks, samples, links=late)
@@ -99,7 +100,11 @@ def test_exposed_share_is_fitted_with_measured_links():
     assert faster.work.exchanges["all_to_all"].exposed == pytest.approx(1.0)
 
 
-@pytest.mark.parametrize("points", [[], [point(1, 512)], [replace(point(2, 512), causes={})]])
+@pytest.mark.parametrize(
+    "points",
+    [[], [point(1, 512)], [replace(point(2, 512), causes={})]],
+    ids=["no run", "one rank", "no time categories"],
+)
 def test_model_is_unknown_without_a_run_of_several_ranks(points):
     assert fit(points, OPS) == Unknown("no run of several ranks was recorded with its time categories")
 

@@ -39,7 +39,7 @@ def test_volta_and_turing_have_no_bfloat16():
         assert "bfloat16" not in peaks_of(device, {}).flops
 
 
-def test_what_the_site_measured_counts_first():
+def test_peaks_that_the_site_measured_replace_the_datasheet():
     peaks = DevicePeaks({"bfloat16": 1e12})
     assert peaks_of("NVIDIA H200", {"NVIDIA H200": peaks}) is peaks
     assert peaks_of("NVIDIA H200 of ours", {"NVIDIA H200": peaks}) is None
@@ -61,7 +61,9 @@ def test_dtypes_take_their_shares_each_at_its_own_peak():
     assert peaks.flops_of({"bfloat16": 90, "float32": 10}) == pytest.approx(100 / 1.9)
 
 
-@pytest.mark.parametrize("shares", [{}, {"float64": 1.0}, {"bfloat16": 0.5, "float64": 0.5}, {"bfloat16": 0.0}])
+@pytest.mark.parametrize(
+    "shares", [{}, {"float64": 1.0}, {"bfloat16": 0.5, "float64": 0.5}, {"bfloat16": 0.0}], ids=str
+)
 def test_peak_of_unknown_work_is_unknown(shares):
     assert DevicePeaks({"bfloat16": 100.0}).flops_of(shares) is None
 

@@ -43,14 +43,16 @@ def test_collective_of_a_single_rank_takes_no_time(op):
         ("all_to_all", 1e6, 4, HOST_UNKNOWN, None),  # an unknown link of a host matters to jobs on a single one
     ],
 )
-def test_seconds_of_a_collective(op, num_bytes, ranks, links, seconds):
+def test_collective_takes_the_time_of_its_bytes_and_latency(op, num_bytes, ranks, links, seconds):
     expected = None if seconds is None else pytest.approx(seconds)
     assert op_seconds(op, num_bytes, ranks, links) == expected
 
 
 def test_all_reduce_moves_the_bytes_of_reduce_scatter_and_all_gather():
-    reduced = bytes_over_links("all_reduce", 64e6, 64, 8)
-    scattered, gathered = bytes_over_links("reduce_scatter", 64e6, 64, 8), bytes_over_links("all_gather", 1e6, 64, 8)
+    ranks = {"ranks": 64, "ranks_per_host": 8}
+    reduced = bytes_over_links("all_reduce", 64e6, **ranks)
+    scattered = bytes_over_links("reduce_scatter", 64e6, **ranks)
+    gathered = bytes_over_links("all_gather", 64e6 / 64, **ranks)  # each rank hands in its part of the sum
     assert [a + b for a, b in zip(scattered, gathered, strict=True)] == pytest.approx(reduced)
 
 

@@ -13,6 +13,7 @@ MODEL = fit([point(4, 2048), point(8, 2048), point(8, 4096)], OPS)
 
 
 def step(*what_ifs, ranks=16):
+    """Return the predicted step of so many ranks with 512 samples each, after these changes."""
     return with_what_ifs(MODEL, what_ifs).predict(ranks, 512 * ranks)
 
 

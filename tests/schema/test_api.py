@@ -24,6 +24,7 @@ QUICK = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCh
 
 
 def paths(app):
+    """Return the paths of an application, with the names of their parameters."""
     return {route.resource.canonical for route in app.router.routes()}
 
 

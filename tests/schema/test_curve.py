@@ -7,6 +7,7 @@ from zmon.schema.unknown import Unknown
 
 
 def point(ranks, samples, seconds):
+    """Return a point that `zmon scaling` has recorded: the samples of all ranks in a step, and its duration."""
     return Point(ranks=ranks, samples=samples, seconds=seconds, by="zmon scaling", recorded=1.8e9)
 
 
@@ -48,6 +49,7 @@ def test_recorded_size_without_a_smaller_size_is_its_own_reference():
         (CURVE, 4, 9999, "1 × 512, 2 × 512, 2 × 256, 4 × 512"),
         (ScalingCurve("ranker", (point(8, 4096, 0.1),)), 4, 2048, "8 × 512"),  # fewer ranks do not scale from more
     ],
+    ids=["empty curve", "other samples", "only a larger size"],
 )
 def test_size_without_reference_is_unknown_with_the_recorded_sizes(curve, ranks, samples, why):
     efficiency = curve.efficiency(ranks, samples, samples_per_second=1000.0)

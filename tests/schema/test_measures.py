@@ -52,6 +52,7 @@ def test_each_number_of_a_boundary_belongs_to_one_part():
 
 
 def names_between(first, last):
+    """Return the names of the measures from one to another, both included, in the order of the table."""
     names = [measure.name for measure in MEASURES]
     return names[names.index(first) : names.index(last) + 1]
 

@@ -190,7 +190,7 @@ def test_selected_rows_keep_their_ranks():
     assert TWO_RANKS.select(range(4)) == TWO_RANKS
 
 
-def test_steps_of_one_rank():
+def test_steps_of_one_rank_are_its_rows_alone():
     assert columns_of(TWO_RANKS.of_rank("b")) == {STEP: [1, 3], "phase_forward": [30, 40], "samples": [-1, 32]}
     assert TWO_RANKS.of_rank("b").run_uids == ("b",)
     assert TWO_RANKS.of_rank("c") == Steps()

@@ -7,7 +7,7 @@ from zmon.schema.training_loops import LOOPS_BYTES, TrainingLoop, as_text, from_
 LOOPS = (TrainingLoop("/home/ann/my job/train.py", "main", 3, 9), TrainingLoop("run.py", "<module>", 12, 12))
 
 
-def test_text_has_all_loops():
+def test_text_of_loops_is_read_back_unchanged():
     assert from_text(as_text(LOOPS)) == LOOPS
     assert from_text("") == ()
 

@@ -41,6 +41,8 @@ SETTLED_SECONDS = 16.0
 QUICK_SECONDS = 7.0  # with short intervals 4 s at most; Prometheus finds a new Alertmanager within 5 s
 INTERVALS = ("quick", "shipped")
 STALLED, RESOLVED = "firing: ZmonStall", "resolved: ZmonStall"
+WARNED = "ZmonFindingWarning"
+BACK, KILLED = "the hub is back", "Alertmanager is killed"  # moments that the scenario marks
 
 
 class PageServer(ThreadingHTTPServer):
@@ -73,6 +75,7 @@ class PageServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
+        """Host and port."""
         return f"127.0.0.1:{self.server_address[1]}"
 
 
@@ -218,7 +221,7 @@ def run_scenario(alerting: Alerting) -> None:
     alerting.wait_for("pager", "restarting")
     alerting.kill("hub")
     time.sleep(alerting.settled_seconds)
-    alerting.mark("the hub is back")
+    alerting.mark(BACK)
     alerting.start("hub")
     alerting.kill("prometheus")
     alerting.start("prometheus")
@@ -226,14 +229,10 @@ def run_scenario(alerting: Alerting) -> None:
     alerting.resolve(watched)
     alerting.resolve(exited)
     time.sleep(alerting.settled_seconds)
-    alerting.mark("Alertmanager is killed")
+    alerting.mark(KILLED)
     alerting.kill("alertmanager")
     alerting.start("alertmanager")
     time.sleep(alerting.settled_seconds)
-
-
-BACK, KILLED = "the hub is back", "Alertmanager is killed"  # marks
-WARNED = "ZmonFindingWarning"
 
 
 @pytest.mark.parametrize(
@@ -255,5 +254,5 @@ WARNED = "ZmonFindingWarning"
         pytest.param("pager", "refined", None, [STALLED, STALLED], id="a restarted Alertmanager sends the page again"),
     ],
 )
-def test_notifications_of_a_receiver_about_a_job(notifications, receiver, job_id, until, expected):
+def test_receiver_gets_only_these_notifications_about_a_job(notifications, receiver, job_id, until, expected):
     assert notifications(receiver, job_id, until) == expected

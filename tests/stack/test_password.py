@@ -20,6 +20,7 @@ def test_password_is_made_once_and_is_private(tmp_path):
 
 
 def replace_by_a_link(file):
+    """Move a file away, and put a link to it in its place."""
     file.symlink_to(file.rename(file.with_name("elsewhere")))
 
 

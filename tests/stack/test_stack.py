@@ -1,5 +1,6 @@
 """Tests of the stack before its parts start: its parts, its generated files, and the lock on its data directory."""
 
+import signal
 import subprocess
 
 SCRIPT = """
@@ -57,7 +58,7 @@ def test_second_stack_on_same_data_is_refused_while_first_runs(start_rank):
     second = start_rank(SCRIPT)
     assert second.wait() == 2
     assert "another zmon demo or up is running" in second.says("refused")
-    first.signal(9)
+    first.signal(signal.SIGKILL)
     first.wait()
     start_rank(SCRIPT).says("parts")
 

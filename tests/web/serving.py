@@ -10,6 +10,7 @@ from aiohttp.test_utils import unused_port
 
 from zmon.web.server import application, serve
 
+# A request that has not ended.
 HALF = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Wait"
 
 
@@ -23,10 +24,7 @@ COMPRESSED = zlib.compress(bytes(1 << 20))
 
 
 class Server:
-    """A running server with the pages `/metrics`, `/slow` (answers once `released` is set) and `/large` (64 MB).
-
-    `/length` gets a body and answers with 200 if it is COMPRESSED as it was sent.
-    """
+    """A running server with the pages `/metrics`, `/slow` and `/large`, and `/length`, to which bodies are posted."""
 
     def __init__(self):
         self.port = unused_port()
@@ -35,17 +33,21 @@ class Server:
         self.sockets = []
 
     async def metrics(self, request):
+        """Answer at once."""
         return web.Response(text="up 1\n")
 
     async def slow(self, request):
+        """Answer once `released` is set."""
         self.being_answered.release()
         await self.released.wait()
         return web.Response(text="done\n")
 
     async def large(self, request):
+        """Answer with 64 MB."""
         return web.Response(body=b"x" * (64 << 20))
 
     async def length(self, request):
+        """Answer with 200 if the body is COMPRESSED as it was sent, otherwise with 500."""
         return web.Response(status=200 if await request.read() == COMPRESSED else 500)
 
     async def send(self, data, tls=None):

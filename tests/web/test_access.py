@@ -25,10 +25,12 @@ SPECIAL_STATUSES = {ACTS: (415,), "/healthz": (200, 503)}  # acts: no body; heal
 
 
 def basic(user, password):
+    """Return the options of a request with this password."""
     return {"headers": {"Authorization": f"Basic {base64.b64encode(f'{user}:{password}'.encode()).decode()}"}}
 
 
 def bearer(token):
+    """Return the options of a request with this token."""
     return {"headers": {"Authorization": f"Bearer {token}"}}
 
 
@@ -68,6 +70,7 @@ PATHS = {
 
 @pytest.fixture(scope="module")
 def web_config(tmp_path_factory):
+    """The configuration of a server with ROLES, and the authority of its certificates."""
     folder = tmp_path_factory.mktemp("access")
     certificates = Certificates(folder)
     certificates.issue("server", "127.0.0.1")
@@ -79,6 +82,7 @@ def web_config(tmp_path_factory):
 
 
 def app_of(daemon, directory, live):
+    """Return the application of an agent or a hub with this web configuration."""
     if daemon == "agent":
         return Agent(AgentConfig(directory / "boxes", "node-a", web=live, allow_actions=True)).app()
     return Hub(HubConfig(("https://127.0.0.1:1",), directory / "data", web=live)).app()
@@ -86,7 +90,7 @@ def app_of(daemon, directory, live):
 
 @pytest.fixture(scope="module", params=["agent", "hub"])
 def answers(request, web_config):
-    """The statuses and bodies of a running daemon, by path and by who asks."""
+    """The name of a running daemon, and its statuses and bodies by path and by who asks."""
     live, certificates = web_config
     directory = certificates.directory
     app = app_of(request.param, directory, live)
@@ -112,6 +116,7 @@ def answers(request, web_config):
 
 
 async def is_ready(session, context, daemon):
+    """Return True if the daemon answers its probe with 200."""
     path = "/readyz" if daemon == "agent" else "/livez"  # a hub without agents is never ready
     with contextlib.suppress(ClientConnectorError):
         async with session.get(path, ssl=context) as answer:
@@ -119,6 +124,7 @@ async def is_ready(session, context, daemon):
 
 
 def needed(path):
+    """Return the role that a path needs."""
     return {"/metrics": "metrics", "/api/v1/evidence/job/0": "evidence", ACTS: "actions"}.get(path, "read")
 
 

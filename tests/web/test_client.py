@@ -31,16 +31,19 @@ async def ask_at(url, timeout=1.0):
 
 
 async def answer_late(request):
+    """Answer nothing while the client waits."""
     await asyncio.sleep(1)
 
 
 async def answer_garbage(request):
+    """Answer with bytes that are no HTTP."""
     request.transport.write(b"HTTP/1.1 200 \x1b[2J secret\r\nX\x00: secret\r\n\r\n")
     request.transport.close()
     await asyncio.sleep(1)
 
 
 async def abort_connection(request):
+    """Break the connection."""
     request.transport.abort()
 
 
@@ -157,5 +160,7 @@ async def test_refused_evidence_is_unknown_with_the_reason():
     app.router.add_get("/api/v1/evidence/{job_id}/{rank}", refuse)
     async with TestServer(app) as server, aiohttp.ClientSession() as session:
         url = str(server.make_url("")).rstrip("/")
-        (answer,) = (await client.evidence(session, [(rank_state(0), url)], (), 5.0, 1)).values()
+        targets = [(rank_state(0), url)]
+        answers = await client.evidence(session, targets, stacks=(), seconds=5.0, concurrency=1)
+    (answer,) = answers.values()
     assert answer.reason.endswith("answered 403: evidence is only for the user of the job")

@@ -56,7 +56,7 @@ async def test_compressed_body_of_a_request_is_never_made_large(encoding):
 @pytest.mark.parametrize(
     ("word", "value"), [("1", True), ("true", True), ("0", False), ("false", False), ("False", False), ("", False)]
 )
-async def test_boolean_in_a_url_is_that_of_openapi_too(word, value):
+async def test_boolean_in_a_url_may_be_a_digit_or_a_word(word, value):
     request = make_mocked_request("GET", f"/api/v1/findings?active={word}&evidence={word}")
     read = await read_request(endpoints.FINDINGS, request)
     assert (read.active, read.evidence) == (value, value)

@@ -8,7 +8,8 @@ from zmon.hub.acts.policy import ActRule
 from zmon.hub.alert_labels import AlertLabels
 from zmon.schema.act import Intent
 
-POLICY = {"name": "frozen", "causes": ["rank_frozen"], "proofs": ["process_state"], "act": "kill_culprit"}
+# A rule of a policy file. It observes, because it has no mode.
+RULE = {"name": "frozen", "causes": ["rank_frozen"], "proofs": ["process_state"], "act": "kill_culprit"}
 PROVEN = finding(proof="process_state")  # rank 2 is stopped
 
 

@@ -1,4 +1,4 @@
-"""Fixtures: the policy of a site, and acts that hardly wait for capsules."""
+"""Fixtures: the policy of a site, and a short wait of acts for their capsules."""
 
 import pytest
 import yaml
@@ -9,14 +9,17 @@ from zmon.hub.acts import Policy, read_policy
 
 
 @pytest.fixture
-def soon(monkeypatch):
-    """Let an act wait for a capsule only for a moment."""
+def short_capsule_wait(monkeypatch):
+    """Let an act wait for its capsule for 0.3 s only."""
     monkeypatch.setattr(acts, "CAPSULE_SECONDS", 0.3)
 
 
 @pytest.fixture
 def policy(tmp_path_factory):
-    """Return a function that returns the policy of these rules, which wait for `seconds`."""
+    """Return a function that reads rules as a hub reads them from a file, and returns their policy.
+
+    Each rule waits for `seconds`, which may be less than a file may have.
+    """
 
     def make_policy(*rules, seconds=0.1):
         path = tmp_path_factory.mktemp("policy") / "policy.yaml"

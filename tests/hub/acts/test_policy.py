@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import yaml
 
-from tests.hub.acts.builds import POLICY, PROVEN, rule
+from tests.hub.acts.builds import PROVEN, RULE, rule
 from zmon.errors import UsageError
 from zmon.hub.acts import Policy, read_policy
 from zmon.schema.names import PROOFS
@@ -24,12 +24,13 @@ def read(tmp_path):
 
 
 def asks(policy, finding=PROVEN, **labels):
+    """Return the name of the rule that asks for an act on a job with these labels; None if there is none."""
     rule = policy.rule(finding, labels)
     return rule.name if rule else None
 
 
 def test_rule_that_asks_for_an_act_observes_by_default(read):
-    policy = read(POLICY)
+    policy = read(RULE)
     assert asks(policy) == "frozen"
     (rule,) = policy.rules
     assert (rule.act, rule.mode, rule.override) == ("kill_culprit", "observe", "")
@@ -51,15 +52,15 @@ def test_enforced_rules_are_those_that_ask_agents():
     ids=str,
 )
 def test_rule_asks_for_no_act_without_proof_severity_or_confidence(read, changes):
-    assert asks(read(POLICY), replace(PROVEN, **changes)) is None
+    assert asks(read(RULE), replace(PROVEN, **changes)) is None
 
 
 @pytest.mark.parametrize("act", ["capture", "kill_culprit", "end_job"])
 def test_rule_without_proofs_never_takes_silence(read, act):
-    policy = read({**POLICY, "proofs": [], "act": act})
-    with_act = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
-    assert "silence" not in with_act
-    assert ("lock" in with_act) == (act != "kill_culprit")
+    policy = read({**RULE, "proofs": [], "act": act})
+    proofs = {proof for proof in PROOFS if asks(policy, replace(PROVEN, proof=proof))}
+    assert "silence" not in proofs
+    assert ("lock" in proofs) == (act != "kill_culprit")  # a lock proves that the rank is gone
 
 
 @pytest.mark.parametrize(
@@ -68,43 +69,43 @@ def test_rule_without_proofs_never_takes_silence(read, act):
      ({"team": ""}, False), ({"team": "ads", "tier": "hero"}, True)],
     ids=str,
 )  # fmt: skip
-def test_labels_narrow_the_jobs(read, labels, is_meant):
-    assert (asks(read({**POLICY, "labels": {"team": ["ads", "search"]}}), **labels) is not None) == is_meant
+def test_rule_with_labels_is_for_jobs_with_one_of_their_values(read, labels, is_meant):
+    assert (asks(read({**RULE, "labels": {"team": ["ads", "search"]}}), **labels) is not None) == is_meant
 
 
 def test_first_rule_that_asks_decides(read):
-    ads = {**POLICY, "name": "ads", "labels": {"team": "ads"}, "act": "end_job"}
-    policy = read(ads, POLICY)
+    ads = {**RULE, "name": "ads", "labels": {"team": "ads"}, "act": "end_job"}
+    policy = read(ads, RULE)
     assert (asks(policy, team="ads"), asks(policy)) == ("ads", "frozen")
 
 
 MISTAKES = {
     "it has 0 rules": {"rules": []},
     "missing required field `rules`": {},
-    "unknown field `host`": {"rules": [{**POLICY, "host": "node-a"}]},
+    "unknown field `host`": {"rules": [{**RULE, "host": "node-a"}]},
     "Expected `object`": ["kill all"],
-    "act has 'drain', which is none of capture": {"rules": [{**POLICY, "act": "drain"}]},
-    "causes has 'rank_forzen', which is none of": {"rules": [{**POLICY, "causes": ["rank_forzen"]}]},
-    "has no causes": {"rules": [{**POLICY, "causes": []}]},
-    "proofs of kill_culprit has 'silence'": {"rules": [{**POLICY, "proofs": ["silence"]}]},
-    "proofs of kill_culprit has 'lock'": {"rules": [{**POLICY, "proofs": ["lock"]}]},
-    "min_confidence is 0,": {"rules": [{**POLICY, "min_confidence": 0}]},
-    "override has more than 160 letters": {"rules": [{**POLICY, "mode": "enforce", "override": "x" * 161}]},
-    "wait_seconds is 1.9, and must be 2 to 3600": {"rules": [{**POLICY, "wait_seconds": 1.9}]},
-    "wait_seconds is inf": {"rules": [{**POLICY, "wait_seconds": float("inf")}]},
-    "min_confidence is nan": {"rules": [{**POLICY, "min_confidence": float("nan")}]},
-    "Invalid enum value 'force'": {"rules": [{**POLICY, "mode": "force"}]},
-    "has an override, but it only observes": {"rules": [{**POLICY, "override": "me"}]},
-    "two rules have the name frozen": {"rules": [POLICY, POLICY]},
-    "the name '../all' of a rule": {"rules": [{**POLICY, "name": "../all"}]},
-    "the name '' of a rule": {"rules": [{**POLICY, "name": ""}]},
-    "stop_restarts is for the cause crash_loop alone": {"rules": [{**POLICY, "act": "stop_restarts", "proofs": []}]},
-    "is no regular expression": {"rules": [{**POLICY, "labels": {"team": "("}}]},
+    "act has 'drain', which is none of capture": {"rules": [{**RULE, "act": "drain"}]},
+    "causes has 'rank_forzen', which is none of": {"rules": [{**RULE, "causes": ["rank_forzen"]}]},
+    "has no causes": {"rules": [{**RULE, "causes": []}]},
+    "proofs of kill_culprit has 'silence'": {"rules": [{**RULE, "proofs": ["silence"]}]},
+    "proofs of kill_culprit has 'lock'": {"rules": [{**RULE, "proofs": ["lock"]}]},
+    "min_confidence is 0,": {"rules": [{**RULE, "min_confidence": 0}]},
+    "override has more than 160 letters": {"rules": [{**RULE, "mode": "enforce", "override": "x" * 161}]},
+    "wait_seconds is 1.9, and must be 2 to 3600": {"rules": [{**RULE, "wait_seconds": 1.9}]},
+    "wait_seconds is inf": {"rules": [{**RULE, "wait_seconds": float("inf")}]},
+    "min_confidence is nan": {"rules": [{**RULE, "min_confidence": float("nan")}]},
+    "Invalid enum value 'force'": {"rules": [{**RULE, "mode": "force"}]},
+    "has an override, but it only observes": {"rules": [{**RULE, "override": "me"}]},
+    "two rules have the name frozen": {"rules": [RULE, RULE]},
+    "the name '../all' of a rule": {"rules": [{**RULE, "name": "../all"}]},
+    "the name '' of a rule": {"rules": [{**RULE, "name": ""}]},
+    "stop_restarts is for the cause crash_loop alone": {"rules": [{**RULE, "act": "stop_restarts", "proofs": []}]},
+    "is no regular expression": {"rules": [{**RULE, "labels": {"team": "("}}]},
 }
 
 
 @pytest.mark.parametrize("message", MISTAKES)
-def test_mistake_in_the_file_is_one_line(read, message):
+def test_mistake_in_the_file_is_refused_in_one_line(read, message):
     with pytest.raises(UsageError) as error:
         read(text=yaml.safe_dump(MISTAKES[message]))
     assert message in str(error.value)
@@ -112,9 +113,9 @@ def test_mistake_in_the_file_is_one_line(read, message):
 
 
 def test_largest_and_least_allowed_numbers_are_read(read):
-    (rule,) = read({**POLICY, "min_confidence": 1, "wait_seconds": 2}).rules
+    (rule,) = read({**RULE, "min_confidence": 1, "wait_seconds": 2}).rules
     assert (rule.min_confidence, rule.wait_seconds) == (1.0, 2.0)
-    (rule,) = read({**POLICY, "wait_seconds": 3600}).rules
+    (rule,) = read({**RULE, "wait_seconds": 3600}).rules
     assert rule.wait_seconds == 3600.0
 
 
@@ -129,13 +130,13 @@ def test_largest_and_least_allowed_numbers_are_read(read):
     ],
     ids=["half a list", "code", "empty", "a date that no calendar has", "a narrowing that a later one would replace"],
 )
-def test_file_that_is_no_policy_is_one_line(read, text, message):
+def test_file_that_is_no_policy_is_refused_in_one_line(read, text, message):
     with pytest.raises(UsageError, match=message) as error:
         read(text=text)
     assert "\n" not in str(error.value)
 
 
-def test_file_that_is_not_there_or_not_utf8_is_one_line(tmp_path):
+def test_file_that_is_not_there_or_not_utf8_is_refused_in_one_line(tmp_path):
     with pytest.raises(UsageError, match="No such file"):
         read_policy(tmp_path / "none.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")

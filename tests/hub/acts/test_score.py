@@ -8,6 +8,7 @@ from zmon.hub.acts.score import INIT_SECONDS, RELAUNCH_SECONDS, SCORE_SECONDS, S
 
 
 def job(ranks, attempt=0, **changes):
+    """Return the snapshot of a launch with these ranks."""
     return snapshot(*of_launch(ranks, attempt, **changes))
 
 
@@ -20,30 +21,30 @@ OVER = job([killed(rank) for rank in range(4)])
 OVER_FOR_GOOD = job([killed(rank) for rank in range(4)], max_restarts=0)
 # The hosts of ranks 2 and 3 do not answer: both ranks may still live.
 REST_UNWATCHED = snapshot(*of_launch(map(killed, (0, 1))), unwatched=of_launch(map(rank_state, (2, 3))))
-STARTS_AGAIN = job([rank_state(rank, step=0, steps=0, activity="init") for rank in range(4)], 1)
-STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], 1)
-PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], 1)
+STARTS_AGAIN = job([rank_state(rank, step=0, steps=0, activity="init") for rank in range(4)], attempt=1)
+STEPS_AGAIN = job([rank_state(rank, step=51, steps=1) for rank in range(4)], attempt=1)
+PASSED = job([rank_state(rank, step=150, steps=100) for rank in range(4)], attempt=1)
 LONG = SCORE_SECONDS + 1
 
-OBSERVED = [
-    (STALLED, 1.0, ""),
-    (STALLED, LONG, "unclear"),
-    (None, 1.0, ""),
-    (None, LONG, "unclear"),
-    (GOES_ON, 1.0, "wrong"),
-    (SOME_GO_ON, 1.0, ""),
-    (CULPRIT_KILLED, 1.0, "right"),
-    (VICTIM_KILLED, 1.0, ""),
-    (OVER, 1.0, "right"),
-    (REST_UNWATCHED, 1.0, ""),
-    (REST_UNWATCHED, LONG, "unclear"),
-    (STARTS_AGAIN, 1.0, "right"),
-    (PASSED, 1.0, "right"),
-]
+OBSERVED = {  # the job, the seconds since the intent, and the score
+    "still stalls": (STALLED, 1.0, ""),
+    "stalls for long": (STALLED, LONG, "unclear"),
+    "unknown for a moment": (None, 1.0, ""),
+    "unknown for long": (None, LONG, "unclear"),
+    "goes on": (GOES_ON, 1.0, "wrong"),
+    "some ranks go on": (SOME_GO_ON, 1.0, ""),
+    "its culprit was killed": (CULPRIT_KILLED, 1.0, "right"),
+    "another rank was killed": (VICTIM_KILLED, 1.0, ""),
+    "has ended": (OVER, 1.0, "right"),
+    "the rest is unwatched": (REST_UNWATCHED, 1.0, ""),
+    "the rest is unwatched for long": (REST_UNWATCHED, LONG, "unclear"),
+    "starts again": (STARTS_AGAIN, 1.0, "right"),
+    "has passed the step of the fault": (PASSED, 1.0, "right"),
+}
 
 
 @pytest.mark.parametrize("result", ["observed", "refused"])
-@pytest.mark.parametrize(("scene", "seconds", "score"), OBSERVED)
+@pytest.mark.parametrize(("scene", "seconds", "score"), OBSERVED.values(), ids=OBSERVED)
 def test_intent_that_was_not_acted_upon_is_scored_by_what_followed(scene, seconds, score, result):
     later = with_score_or_outcome(intent(mode="observe", result=result), scene, NOW + seconds)
     assert (later.score, later.outcome) == (score, "")
@@ -52,11 +53,11 @@ def test_intent_that_was_not_acted_upon_is_scored_by_what_followed(scene, second
 @pytest.mark.parametrize(
     ("scene", "seconds", "score"),
     [
-        (OVER, 1.0, ""),
-        (STARTS_AGAIN, 1.0, ""),
-        (PASSED, 1.0, "wrong"),
-        (OVER, LONG, "right"),
-        (STARTS_AGAIN, LONG, "unclear"),
+        pytest.param(OVER, 1.0, "", id="has ended"),
+        pytest.param(STARTS_AGAIN, 1.0, "", id="starts again"),
+        pytest.param(PASSED, 1.0, "wrong", id="has passed the step of the fault"),
+        pytest.param(OVER, LONG, "right", id="ended long ago"),
+        pytest.param(STARTS_AGAIN, LONG, "unclear", id="has started for long"),
     ],
 )
 def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene, seconds, score):
@@ -64,7 +65,7 @@ def test_end_of_a_crash_loop_is_scored_once_time_has_shown_that_it_is_over(scene
     assert with_score_or_outcome(loop, scene, NOW + seconds).score == score
 
 
-OF_A_RANK = {
+OF_A_RANK = {  # the job, the seconds since the act, and its outcome
     "still stalls": (STALLED, 1.0, ""),
     "stalls until a launch was due": (STALLED, RELAUNCH_SECONDS, "did_not_help"),
     "has ended": (OVER, 1.0, ""),
@@ -86,7 +87,7 @@ OF_A_RANK = {
 def test_act_on_a_rank_helps_if_the_job_steps_again(scene, seconds, outcome, result):
     later = with_score_or_outcome(intent(result=result), scene, NOW + seconds)
     assert (later.outcome, later.score) == (outcome, "")
-    assert later.outcome_seconds == (seconds + 2.0 if outcome else None)
+    assert later.outcome_seconds == (seconds + 2.0 if outcome else None)  # the onset is 2 s before the intent
 
 
 @pytest.mark.parametrize("act", ["end_job", "stop_restarts"])

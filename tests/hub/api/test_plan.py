@@ -12,6 +12,7 @@ async def rows(hub_client):
 
 
 def agent_with_plan(plan_):
+    """Return the agent of four ranks, of which rank 0 has written this plan."""
     return FakeAgent(*healthy(), plans={"uid-0": plan_}, plans_version="first")
 
 
@@ -36,7 +37,7 @@ async def test_plan_is_sent_again_only_after_a_change(start_hub):
     hub_client = await start_hub(agent)
     await hub_client.passes(4)
     queries = [path.partition("?")[2] for path in agent.requests if "snapshot" in path]
-    assert queries[0] == "about=8"
+    assert queries[0] == "about=8"  # steps of each rank; no version of plans
     assert all("plans=first" in path for path in queries[1:])
     assert (await rows(hub_client))[2]["tables"] == ["t2"]
     agent.plans, agent.plans_version = {"uid-0": plan(("a",), ("b",), ("c",), ("d",))}, "second"

@@ -1,4 +1,4 @@
-"""Tests of who reads what a job prints: stacks and stderr in findings."""
+"""Tests of who may read what a job prints: stacks and stderr in findings, and the line about its end."""
 
 import os
 
@@ -53,7 +53,8 @@ def test_finding_for_others_says_that_stacks_and_stderr_are_dropped():
     assert short.summary == full.summary
 
 
-END = msgspec.structs.replace(ended_launch(snapshot(*(raised(rank, 9.0) for rank in range(4))), None, None), owner=ANN)
+FAILED = snapshot(*(raised(rank, 9.0) for rank in range(4)))
+END = msgspec.structs.replace(ended_launch(FAILED, fault=None, view=None), owner=ANN)
 
 
 @pytest.mark.parametrize(

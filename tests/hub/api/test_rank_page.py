@@ -18,10 +18,12 @@ STRANGE = snapshot(
 
 
 def page(view=STRANGE, findings=(), **request):
+    """Return the answer to a request for the ranks of a job."""
     return rank_page(view, findings, RanksRequest(JOB, **request))
 
 
 def ranks(answer) -> list[int]:
+    """Return the ranks of an answer, in its order."""
     return [row.rank for row in answer.ranks]
 
 

@@ -40,6 +40,7 @@ def sizes(store, query="", job_=None):
 
 
 def ranks(store, query=""):
+    """Return the number of ranks of each size in the answer."""
     return [size["ranks"] for size in sizes(store, query)]
 
 
@@ -60,12 +61,14 @@ async def test_answer_has_the_curve_and_the_size_of_the_job_now(start_agent_and_
     assert scaling["what_ifs"]["net"] == "bandwidth between hosts"
 
 
-@pytest.mark.parametrize("words", [("--batch", "8192"), ("--batch-per-rank", "256"), ("--what-if", "wire=0.5")])
-def test_endpoint_and_command_line_agree(store, tmp_path, words):
+@pytest.mark.parametrize(
+    ("option", "text"), [("--batch", "8192"), ("--batch-per-rank", "256"), ("--what-if", "wire=0.5")]
+)
+def test_endpoint_and_command_line_agree(store, tmp_path, option, text):
     store.record(JOB, *TWO_HOSTS)
-    command = ["predict", JOB, "--data-dir", str(tmp_path), "--ranks", "2,8,32", *words, "--json"]
+    command = ["predict", JOB, "--data-dir", str(tmp_path), "--ranks", "2,8,32", option, text, "--json"]
     printed = json.loads(CliRunner().invoke(cli, command).output)["sizes"]
-    query = f"ranks=2,8,32&{words[0][2:].replace('-', '_')}={words[1]}"
+    query = f"ranks=2,8,32&{option.removeprefix('--').replace('-', '_')}={text}"
     over_http = json.loads(msgspec.json.encode(sizes(store, query, job())))
     assert [{key: size[key] for key in printed[0]} for size in over_http] == printed
 

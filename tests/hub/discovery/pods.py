@@ -1,4 +1,4 @@
-"""A source of agents that are pods, for an API server of the tests."""
+"""The source of agents that are pods, for a fake API server, and a wait for its requests."""
 
 from tests.hub.fakes import poll
 from zmon.hub.discovery.kubernetes import KubernetesTargets
@@ -10,6 +10,6 @@ def source_of(api, token_file):
     return KubernetesTargets(pod_selection("zmon/app=agent"), "http", api.account(token_file))
 
 
-async def count(requests, number):
+async def wait_for_requests(requests, number):
     """Wait for this number of requests."""
     assert await poll(lambda: len(requests) >= number), requests

@@ -15,6 +15,8 @@ from zmon.web.kubernetes.api_server import ApiServer
 
 
 class QuickFile(FileTargets):
+    """A file of targets that the hub reads every 50 ms."""
+
     interval_seconds = 0.05
 
 
@@ -25,9 +27,11 @@ class Targets:
         self.path = path
 
     def write(self, *agents):
+        """Let the file name these agents."""
         self.replace(json.dumps([{"targets": [agent.url.removeprefix("http://") for agent in agents]}]))
 
     def replace(self, text):
+        """Replace the file by one with this text."""
         new = self.path.with_suffix(".new")
         new.write_text(text)
         new.replace(self.path)
@@ -48,15 +52,16 @@ def start(opened, tmp_path):
 
 
 async def agents_of(hub_client):
+    """Return the agents that the hub asks, as /healthz shows them, by URL."""
     return {agent["url"]: agent for agent in await hub_client.health("agents")}
 
 
-async def no_error(hub_client):
+async def wait_for_no_error(hub_client):
     """Wait until the file is read without an error."""
     assert await poll(lambda: hub_client.health("discovery"), until={}.__eq__) == {}
 
 
-async def watched(hub_client, number):
+async def wait_for_ranks(hub_client, number):
     """Wait until the hub has this number of ranks of the job."""
 
     async def ranks_seen():
@@ -69,10 +74,10 @@ async def test_agent_is_asked_while_it_is_a_target_and_its_ranks_are_unwatched_a
     node_a, node_b = two_agents()
     hub_client, targets = await start(node_a, node_b)
     targets.write(node_a, node_b)
-    await watched(hub_client, 4)
+    await wait_for_ranks(hub_client, 4)
     assert any("suspects" in path for path in node_b.requests)
     targets.write(node_a)
-    await watched(hub_client, 2)
+    await wait_for_ranks(hub_client, 2)
     status = (await agents_of(hub_client))[node_b.url]
     assert (status["reachable"], status["error"]) == (False, "it is no longer a target")
     num_requests = len(node_b.requests)
@@ -82,7 +87,7 @@ async def test_agent_is_asked_while_it_is_a_target_and_its_ranks_are_unwatched_a
     causes = {finding["cause"] for finding in await hub_client.findings()}
     assert not causes & {"host_lost", "rank_exited"}, causes
     targets.write(node_a, node_b)
-    await watched(hub_client, 4)
+    await wait_for_ranks(hub_client, 4)
 
 
 async def test_agent_without_living_ranks_is_forgotten_at_once(start):
@@ -105,10 +110,10 @@ async def test_broken_file_keeps_the_agents_with_an_error(start):
     assert "Expected `array`, got `str` - at `$[0].targets`" in reason
     await hub_client.passes()
     targets.write(agent)
-    await no_error(hub_client)
+    await wait_for_no_error(hub_client)
 
 
-async def with_empty_list(start, monkeypatch, agent):
+async def hub_with_empty_list(start, monkeypatch, agent):
     """Return the client of a hub whose list has lost its only agent, and the list; the hub holds the agent for 1 s."""
     monkeypatch.setattr(discovery, "HOLD_SECONDS", 1.0)
     hub_client, targets = await start(agent)
@@ -122,15 +127,15 @@ async def with_empty_list(start, monkeypatch, agent):
 
 async def test_list_that_is_whole_again_within_the_hold_time_keeps_its_agents(start, monkeypatch):
     agent = FakeAgent(*(rank_state(rank) for rank in range(2)))
-    hub_client, targets = await with_empty_list(start, monkeypatch, agent)
+    hub_client, targets = await hub_with_empty_list(start, monkeypatch, agent)
     targets.write(agent)
-    await no_error(hub_client)
+    await wait_for_no_error(hub_client)
     await asyncio.sleep(1.2)  # longer than the hold time
     assert (await agents_of(hub_client))[agent.url]["reachable"]
 
 
 async def test_list_that_stays_empty_loses_its_agents_after_the_hold_time(start, monkeypatch):
-    hub_client, _ = await with_empty_list(start, monkeypatch, FakeAgent(*(rank_state(rank) for rank in range(2))))
+    hub_client, _ = await hub_with_empty_list(start, monkeypatch, FakeAgent(*(rank_state(rank) for rank in range(2))))
 
     def none_is_reachable(agents):
         return not any(status["reachable"] for status in agents.values())
@@ -148,7 +153,7 @@ async def test_agents_beyond_the_limit_are_an_error(start, monkeypatch):
     assert "not asked: 1 agent," in str(await poll(lambda: hub_client.health("discovery")))
     assert len(await agents_of(hub_client)) == 1
     targets.write(node_a)
-    await no_error(hub_client)
+    await wait_for_no_error(hub_client)
 
 
 def test_words_of_agents_are_urls_and_sources():

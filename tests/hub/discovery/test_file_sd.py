@@ -19,10 +19,11 @@ YAML = """
 
 
 def find(pattern, scheme="http"):
+    """Return the URLs of the agents in the files that match."""
     return asyncio.run(FileTargets(str(pattern), scheme).find(None))
 
 
-FILES = {
+FILES = {  # the text of a file, the scheme of its hub, and the URLs
     "JSON": (JSON, "http", ("http://node-1:9780", "http://node-2:9780")),
     "https": (JSON, "https", ("https://node-1:9780", "https://node-2:9780")),
     "YAML whose group has its own scheme": (YAML, "http", ("http://node-1:9780", "https://node-2:9780")),

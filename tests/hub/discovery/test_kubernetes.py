@@ -5,7 +5,7 @@ from contextlib import aclosing, asynccontextmanager
 
 import pytest
 
-from tests.hub.discovery.pods import count, source_of
+from tests.hub.discovery.pods import source_of, wait_for_requests
 from tests.hub.fakes import poll
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.errors import ZmonError
@@ -30,7 +30,7 @@ def start(opened, token_file, monkeypatch):
         await opened.enter_async_context(api.serve())
         await opened.enter_async_context(following(source_of(api, token_file), answers))
         if not refusals:
-            await last(answers, (A, B))
+            await wait_for_last(answers, (A, B))
         return api, answers
 
     return start
@@ -52,16 +52,17 @@ async def following(source, answers):
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def last(answers, wanted):
+async def wait_for_last(answers, wanted):
     """Wait until the last answer is this one."""
     assert await poll(lambda: bool(answers) and answers[-1] == wanted), answers
 
 
 def errors_in(answers):
+    """Return the errors among the answers of a source."""
     return [answer for answer in answers if isinstance(answer, ZmonError)]
 
 
-async def error(answers, number=1):
+async def wait_for_error(answers, number=1):
     """Wait for this number of errors, and return the text of the last one."""
     assert await poll(lambda: len(errors_in(answers)) >= number), answers
     return str(errors_in(answers)[-1])
@@ -71,17 +72,17 @@ async def test_agents_are_those_of_the_list_and_of_each_change(start):
     api, answers = await start()
     api.put(c=pod("c", phase="Pending"))
     api.put(c=pod("c", "10.0.0.3"))
-    await last(answers, (A, B, C))
+    await wait_for_last(answers, (A, B, C))
     api.put(b=pod("b", "10.0.0.2", deleted=True))
     api.delete("a")
-    await last(answers, (B, C))
+    await wait_for_last(answers, (B, C))
     api.put(b=pod("b", "10.0.0.2", deleted=True, phase="Succeeded"))
-    await last(answers, (C,))
+    await wait_for_last(answers, (C,))
     assert (len(api.lists), len(api.watches)) == (1, 1)
     assert answers == [(A, B), (A, B, C), (B, C), (C,)]
 
 
-async def test_changes_without_another_agent_are_quiet(start):
+async def test_changes_that_leave_the_agents_as_they_are_give_no_answer(start):
     api, answers = await start()
     for _ in range(5):
         api.put(a=pod("a", "10.0.0.1"))
@@ -95,9 +96,9 @@ async def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(sta
     api.bookmark()
     await asyncio.sleep(0.1)
     api.end_watches()
-    await count(api.watches, 2)
+    await wait_for_requests(api.watches, 2)
     api.put(c=pod("c", "10.0.0.3"))
-    await last(answers, (A, B, C))
+    await wait_for_last(answers, (A, B, C))
     assert [query["resourceVersion"] for query in api.watches] == ["100", "101"]
     assert len(api.lists) == 1
     assert errors_in(answers) == []
@@ -106,10 +107,10 @@ async def test_watch_that_the_server_ends_is_resumed_after_the_last_bookmark(sta
 async def test_connection_that_breaks_in_a_line_loses_no_change(start):
     api, answers = await start()
     api.put(c=pod("c", "10.0.0.3"))
-    await last(answers, (A, B, C))
+    await wait_for_last(answers, (A, B, C))
     await api.cut_watches(b'{"type":"DELETED","object":{"metadata":{"uid":"uid-')
     api.delete("a")
-    await last(answers, (B, C))
+    await wait_for_last(answers, (B, C))
     assert len(api.lists) == 1
     assert errors_in(answers) == []
 
@@ -118,10 +119,10 @@ async def test_forgotten_version_is_a_new_list_without_an_error(start):
     api, answers = await start()
     api.refusals["watch"] = (410, "too old resource version")  # until the pods have been listed again
     api.end_watches()
-    await count(api.watches, 2)
+    await wait_for_requests(api.watches, 2)
     api.objects = {path: {"b": pods["b"]} for path, pods in api.objects.items()}  # no watch reports the deletion
     del api.refusals["watch"]
-    await last(answers, (B,))
+    await wait_for_last(answers, (B,))
     assert len(api.lists) == 2
     assert errors_in(answers) == []
 
@@ -129,65 +130,65 @@ async def test_forgotten_version_is_a_new_list_without_an_error(start):
 async def test_error_410_in_a_watch_is_a_new_list_without_an_error(start):
     api, answers = await start()
     api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
-    await count(api.lists, 2)
+    await wait_for_requests(api.lists, 2)
     api.put(c=pod("c", "10.0.0.3"))
-    await last(answers, (A, B, C))
+    await wait_for_last(answers, (A, B, C))
     assert errors_in(answers) == []
 
 
 async def test_versions_that_are_often_forgotten_are_no_error_while_watches_begin(start):
     api, answers = await start()
     for number in range(1, 4):
-        await count(api.watches, number)
+        await wait_for_requests(api.watches, number)
         await asyncio.sleep(0.1)
         api.fail_watches(410, "The resourceVersion for the provided watch is too old.")
         api.forget()
-    await count(api.watches, 4)
+    await wait_for_requests(api.watches, 4)
     assert answers == [(A, B)] * len(answers)
 
 
 async def test_server_that_always_forgets_is_an_error_with_pauses_between_requests(start):
     api, answers = await start(watch=(410, "too old"))
-    assert "too old" in await error(answers, 3)
+    assert "too old" in await wait_for_error(answers, 3)
     assert len(api.lists) <= 6
 
 
 async def test_missing_right_to_watch_is_an_error_with_its_rule(start):
     api, answers = await start(watch=(403, "pods is forbidden"))
-    line = await error(answers, 2)
+    line = await wait_for_error(answers, 2)
     assert "cannot watch pods in the namespace zmon: pods is forbidden (403)" in line
     assert '{apiGroups: [""], resources: [pods], verbs: [list, watch]}' in line
     del api.refusals["watch"]
-    await last(answers, (A, B))
+    await wait_for_last(answers, (A, B))
 
 
 async def test_selector_that_the_server_refuses_is_an_error(start):
     _api, answers = await start(list=(400, "unable to parse requirement"))
-    assert "unable to parse requirement (400). Correct the selector" in await error(answers)
+    assert "unable to parse requirement (400). Correct the selector" in await wait_for_error(answers)
 
 
 async def test_token_that_was_replaced_is_used_after_an_error(start, token_file):
     api, answers = await start()
     api.tokens = {"token-2"}
     api.end_watches()
-    assert "(401)" in await error(answers)
+    assert "(401)" in await wait_for_error(answers)
     token_file.write_text("token-2")
-    await last(answers, (A, B))
+    await wait_for_last(answers, (A, B))
 
 
 async def test_token_that_cannot_be_read_is_an_error(start, token_file):
     api, answers = await start()
     token_file.unlink()
     api.end_watches()
-    assert await error(answers) == f"cannot read {token_file}: No such file or directory"
+    assert await wait_for_error(answers) == f"cannot read {token_file}: No such file or directory"
     token_file.write_text("token-1")
-    await last(answers, (A, B))
+    await wait_for_last(answers, (A, B))
 
 
 async def test_server_that_goes_away_is_an_error_until_it_is_back(start):
     api, answers = await start()
     api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}
     await api.cut_watches()
-    assert "starting (503)" in await error(answers, 2)
+    assert "starting (503)" in await wait_for_error(answers, 2)
     api.refusals = {}
-    await last(answers, (A, B))
+    await wait_for_last(answers, (A, B))

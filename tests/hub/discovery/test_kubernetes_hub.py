@@ -4,8 +4,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from tests.hub.discovery.pods import count, source_of
-from tests.hub.discovery.test_agents import watched
+from tests.hub.discovery.pods import source_of, wait_for_requests
+from tests.hub.discovery.test_agents import wait_for_ranks
 from tests.hub.fakes import FakeAgent, contexts, hub_over, poll, two_agents
 from tests.web.kubernetes.fake_api import FakeApi, pod
 from zmon.hub.discovery import kubernetes
@@ -49,7 +49,7 @@ async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(t
         api.put(a=agent_pod("a", agent))
         http = HttpConfig(authorization=Authorization(credentials="of-the-hub"))
         async with hub_over(tmp_path / "data", sources=(source_of(api, token_file),), http=http):
-            await count(agent.requests, 2)
+            await wait_for_requests(agent.requests, 2)
     assert seen_by_agent == {"Bearer of-the-hub"}
     assert set(api.authorizations) == {"Bearer token-1"}
     assert "each agent sees the authorization of --http-config and can ask the others with it" in caplog.text
@@ -57,15 +57,15 @@ async def test_api_server_and_agents_do_not_see_the_credentials_for_each_other(t
 
 async def test_hub_follows_pods_and_keeps_the_agents_while_the_api_server_does_not_answer(start):
     api, hub_client, _node_a, node_b = await start()
-    await watched(hub_client, 2)
+    await wait_for_ranks(hub_client, 2)
     api.refusals = {"list": (503, "starting"), "watch": (503, "starting")}
     api.end_watches()
     assert "starting (503)" in (await poll(lambda: hub_client.health("discovery")))["kubernetes:zmon/app=agent"]
     await hub_client.passes()
-    await watched(hub_client, 2)
+    await wait_for_ranks(hub_client, 2)
     api.refusals = {}
     api.put(b=agent_pod("b", node_b))
-    await watched(hub_client, 4)
+    await wait_for_ranks(hub_client, 4)
     assert await hub_client.health("discovery") == {}
     api.delete("b")
-    await watched(hub_client, 2)  # tests/hub/discovery/test_agents.py: they are unwatched, and not gone
+    await wait_for_ranks(hub_client, 2)  # tests/hub/discovery/test_agents.py: they are unwatched, and not gone

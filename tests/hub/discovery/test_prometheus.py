@@ -70,6 +70,6 @@ def test_prometheus_that_scrapes_no_agent_is_an_error_that_names_its_jobs(jobs, 
 
 
 @pytest.mark.parametrize(("answer", "status"), [({"status": "success"}, 200), ([], 200), ({}, 503)])
-def test_other_answers_are_refused(answer, status):
+def test_answer_that_is_no_list_of_targets_is_refused(answer, status):
     with pytest.raises(Unreachable):
         find(answer, status)

@@ -37,5 +37,6 @@ def made(finding_: Finding | None = None, job: Snapshot | None = None, **changes
     finding_ = finding(evidence=EVIDENCE) if finding_ is None else finding_
     job = stalled() if job is None else job
     steps_ = [last_steps(rank) for rank in job.reported_ranks]
-    built = capsule(finding_, job, steps_, (), {"hub": "0.1.0"}, NOW + 3, 0.5)
-    return replace(built, timeline=moments.in_order(moments.opening(finding_)), **changes), steps.encode(steps_)[0]
+    built = capsule(finding_, job, steps_, left_out=(), versions={"hub": "0.1.0"}, collected=NOW + 3, seconds=0.5)
+    rows, _ = steps.encode(steps_)
+    return replace(built, timeline=moments.in_order(moments.opening(finding_)), **changes), rows

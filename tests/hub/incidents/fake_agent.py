@@ -33,6 +33,7 @@ class AgentWithSteps(FakeAgent):
         return web.json_response(body=msgspec.json.encode(report))
 
     def stderr_of(self, rank):
+        """Return a line with the number of the rank."""
         return f"rank {rank} said"
 
 
@@ -55,4 +56,5 @@ async def resolved_incident(hub_client):
 
 
 def texts_of(capsule):
+    """Return the texts of a capsule's timeline."""
     return [moment["what"] for moment in capsule["timeline"]]

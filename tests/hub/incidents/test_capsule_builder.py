@@ -7,15 +7,21 @@ from tests.hub.incidents.build import made, stalled
 from zmon.schema.host import GpuSample, HostSample, HostWindow, NicSample, TcpSample
 
 
-def nic(device="eth0", received=0, sent=0, errors=None, up=True):
-    return NicSample(device, "tcp", up, 1.25e9, received, sent, errors or {})
+def nic(device="eth0", received=0, sent=0, errors=None):
+    """Return the sample of an interface of 10 Gbit/s with these counters of bytes."""
+    return NicSample(
+        device, "tcp", up=True, speed_bytes_per_second=1.25e9, received_bytes=received, transmitted_bytes=sent,
+        errors=errors or {},
+    )  # fmt: skip
 
 
 def gpu(**changes):
+    """Return the sample of a busy GPU."""
     return replace(GpuSample("0", "GPU-1", utilization_ratio=1.0), **changes)
 
 
 def window(before, now, host="node-a"):
+    """Return the window of a host over a minute, from the fields of its first and its last sample."""
     return HostWindow(host, 60.0, HostSample(**before), HostSample(**now))
 
 
@@ -53,18 +59,18 @@ def test_counters_of_a_host_are_shown_as_growth():
     now = {"nics": (busy,), "gpus": (ill,), "tcp": TcpSample(130, ())}
     capsule, _ = made(job=replace(stalled(), hardware=(window(before, now),)))
     (host,) = capsule.hosts
-    (card,), (chip,) = host.nics, host.gpus
-    assert (card.received_bytes_per_second, card.transmitted_bytes_per_second) == (100.0, 10.0)
-    assert card.errors == {"rx_errors": 3}
-    assert chip.errors == {"volatile_uncorrected": 2, "xid_79": 1}
-    assert chip.throttled == ("hw_thermal",)
+    (interface,), (card,) = host.nics, host.gpus
+    assert (interface.received_bytes_per_second, interface.transmitted_bytes_per_second) == (100.0, 10.0)
+    assert interface.errors == {"rx_errors": 3}
+    assert card.errors == {"volatile_uncorrected": 2, "xid_79": 1}
+    assert card.throttled == ("hw_thermal",)
     assert host.retransmitted_segments == 30
 
 
 def test_counter_that_fell_or_is_new_is_unknown_and_not_0():
     before, now = {"nics": (nic(received=9000),)}, {"nics": (nic(received=10), nic("eth1", received=5))}
     capsule, _ = made(job=replace(stalled(), hardware=(window(before, now),)))
-    assert [card.received_bytes_per_second for card in capsule.hosts[0].nics] == [None, None]
+    assert [interface.received_bytes_per_second for interface in capsule.hosts[0].nics] == [None, None]
 
 
 def test_first_of_a_limited_number_of_hosts_is_that_of_the_culprit():

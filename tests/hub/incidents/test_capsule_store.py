@@ -21,6 +21,7 @@ FILES = {"finding.json", "capsule.json", "steps.jsonl", "report.html"}
 
 @pytest.fixture
 def incidents(tmp_path):
+    """The store of incidents; its clock counts as steady from the start, so that it may delete."""
     return CapsuleStore(tmp_path, SteadyClock(hold_seconds=0.0))
 
 
@@ -45,7 +46,8 @@ def test_incident_is_a_directory_for_people_and_programs(incidents, tmp_path):
     assert list(rows[0])[:7] == ["job_id", "attempt", "rank", "host", "step", "start", "duration"]
     assert rows[0]["start"] == NOW - 999
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
-    assert incidents.read("f1") == made(finding(id="f1"))[0]
+    written, _ = made(finding(id="f1"))
+    assert incidents.read("f1") == written
 
 
 def test_update_replaces_each_file_and_keeps_the_steps(incidents):
@@ -105,17 +107,17 @@ def test_reader_never_sees_half_a_file_during_an_update(incidents):
     writer.join()
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_full_disk_leaves_the_old_files(incidents, monkeypatch, number):
+@pytest.mark.parametrize("num_written", range(len(FILES)))
+def test_full_disk_leaves_the_old_files(incidents, monkeypatch, num_written):
     place = write_incident(incidents)
     before = {path.name: path.read_bytes() for path in place.iterdir()}
     written = []
 
     def full(path, parts):
         (data,) = parts
-        if len(written) == number:
+        if len(written) == num_written:
             path.write_bytes(data[: len(data) // 2])
-            raise OSError(28, "No space left on device")
+            raise OSError(errno.ENOSPC, "No space left on device")
         written.append(path)
         path.write_bytes(data)
 
@@ -152,8 +154,11 @@ def test_list_is_newest_first_without_damaged_incidents(incidents):
     assert [(summary.id, Path(summary.path).name) for summary in incidents.summaries()] == [("b", "b"), ("a", "a")]
 
 
-def test_old_incidents_are_pruned_except_active_ones(incidents):
+def test_store_without_a_folder_has_no_incidents(incidents):
     assert (incidents.summaries(), incidents.read("f1"), incidents.prune(())) == ([], None, [])
+
+
+def test_old_incidents_are_pruned_except_active_ones(incidents):
     for name, age in (("young", 0), ("old", 31 * 86400), ("going", 31 * 86400)):
         write_incident(incidents, name, age)
     assert incidents.prune({"going"}) == ["old"]

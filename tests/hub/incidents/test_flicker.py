@@ -45,11 +45,13 @@ class Scene:
 
     @property
     def texts(self):
+        """The texts of the timeline in the only capsule."""
         return [moment.what for moment in self.incidents.store.read(opened_id()).timeline]
 
 
 @pytest.fixture
 def scene(tmp_path):
+    """A hub without incidents."""
     return Scene(tmp_path)
 
 

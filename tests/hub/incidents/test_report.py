@@ -14,10 +14,15 @@ from zmon.hub.incidents.report import report
 from zmon.schema.gathered import PendingRow
 
 EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'&"
-EVIL_PENDING = msgspec.to_builtins(PendingRow(EVIL, 1, EVIL, None, (), (), None, "started"))
+EVIL_PENDING = msgspec.to_builtins(
+    PendingRow(
+        group=EVIL, sequence=1, op=EVIL, num_bytes=None, sizes=(), dtypes=(), age_seconds=None, state="started"
+    )
+)  # fmt: skip
 
 
 def page(capsule, rows):
+    """Return the HTML of a report."""
     return report(capsule, steps.read(rows))
 
 
@@ -126,6 +131,7 @@ def test_heat_map_has_a_level_for_each_known_cell():
     known = [step for step in steps.read(rows) if (step.rank, step.step) != (0, 2)]
     drawn = re.search(r'class="heat".*?</svg>', report(capsule, known), re.S)[0]
     by_strength = re.findall(r'd="([^"]*)" fill-opacity="([^"]*)"', drawn)
+    # The runs of equal cells by their level: column of the first cell, row, and number of cells.
     rows_of = {float(strength): re.findall(r"M(\d) (\d)h(\d)", d) for d, strength in by_strength}
     assert rows_of[0.8] == [("0", "0", "3")]  # the culprit is the first row, three steps in one run
     assert rows_of[0.14] == [("0", "1", "1"), ("2", "1", "1"), ("0", "2", "3"), ("0", "3", "3")]

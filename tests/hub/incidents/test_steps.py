@@ -13,6 +13,7 @@ def job_of(size):
 
 
 def chosen_ranks(job, finding_):
+    """Return the ranks whose steps a capsule would have, the most important first."""
     return [r.rank for r in steps.choose_ranks(job, finding_)]
 
 
@@ -49,8 +50,8 @@ def test_only_the_last_steps_are_stored():
 
 
 def test_least_important_ranks_are_left_out_beyond_the_size_limit(monkeypatch):
-    size = len(steps.encode([rank_steps(0, 3)])[0])
-    monkeypatch.setattr(steps, "MAX_BYTES", 2 * size + 10)
+    rows_of_one_rank, _ = steps.encode([rank_steps(0, 3)])
+    monkeypatch.setattr(steps, "MAX_BYTES", 2 * len(rows_of_one_rank) + 10)
     rows, stored = steps.encode([rank_steps(rank, 3) for rank in (2, 1, 3, 0)])
     assert stored == (2, 1)
     assert {json.loads(line)["rank"] for line in rows.splitlines()} == {2, 1}

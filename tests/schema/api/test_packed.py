@@ -21,6 +21,7 @@ STEPS = {JOB: (steps_of({r.run_uid: (step_record(1), step_record(2)) for r in RA
 REPORT = agent_report(
     *RANKS, sample=FULL_HOST, sources=SOURCES, cursor=9, monotonic=5.0, plans={"uid-0": plan()}, plans_version="3"
 )
+MIN_RESTING_ROW_BYTES = 150  # what seldom changes about a rank has more than this
 ENVELOPE = ("head", "version", "resting", "moving", "steps")  # the parts of a packed report, in their order
 
 
@@ -43,18 +44,18 @@ def test_packed_report_has_the_steps_of_its_json():
     assert report.steps[JOB][0].num_rows == 8
 
 
-def test_what_rests_is_sent_once():
+def test_what_seldom_changes_is_sent_once():
     first = pack(REPORT, "")
     report, resting = unpack(first, Resting())
     second = pack(REPORT, resting.version)
-    assert len(second) < len(first) - 150 * len(RANKS)  # bytes: the resting row of a rank has more than 150
+    assert len(second) < len(first) - MIN_RESTING_ROW_BYTES * len(RANKS)
     assert unpack(second, resting) == (report, resting)
 
 
 @pytest.mark.parametrize(
     "change", [{"labels": {"name": "b"}}, {"exit_status": "exit code 1", "alive": False}, {"run_uid": "uid-new"}]
 )
-def test_what_rests_is_sent_again_after_a_change(change):
+def test_what_seldom_changes_is_sent_again_after_a_change(change):
     _, resting = unpack(pack(REPORT, ""), Resting())
     later = replace(REPORT, ranks=(replace(RANKS[0], **change), *RANKS[1:]))
     report, newer = unpack(pack(later, resting.version), resting)
@@ -62,7 +63,7 @@ def test_what_rests_is_sent_again_after_a_change(change):
     assert newer.version != resting.version
 
 
-def test_change_of_what_moves_does_not_send_the_rest_again():
+def test_change_of_step_and_phase_does_not_send_the_rest_again():
     _, resting = unpack(pack(REPORT, ""), Resting())
     later = replace(REPORT, ranks=tuple(replace(r, step=99, phase="data") for r in RANKS))
     report, same = unpack(pack(later, resting.version), resting)
@@ -115,7 +116,7 @@ def test_what_is_left_out_of_the_head_is_counted_with_the_ranks():
     assert [line.partition(":")[0] for line in report.left_out] == left_out
 
 
-def test_text_is_plain():
+def test_texts_of_a_packed_report_are_plain():
     report, _ = unpack(pack(agent_report(rank_state(0, labels={"name": "a\x1b[2J"}, phase="\x9bx")), ""), Resting())
     (state,) = report.ranks
     assert (state.labels, state.phase) == ({"name": "a\\x1b[2J"}, "\\x9bx")

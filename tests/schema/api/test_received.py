@@ -14,8 +14,16 @@ from zmon.schema.host import HostSample, NicSample, SourceStatus
 from zmon.schema.limits import MAX_RANKS_OF_AGENT
 from zmon.schema.steps import MAX_COLUMNS
 
-NICS = (NicSample("eth0", "tcp", True, None, 1, 2, {}),)
-SOURCES = (SourceStatus("boxes", True, False, 0.1, NOW, 0, None),)
+NICS = (
+    NicSample(
+        "eth0", "tcp", up=True, speed_bytes_per_second=None, received_bytes=1, transmitted_bytes=2, errors={}
+    ),
+)  # fmt: skip
+SOURCES = (
+    SourceStatus(
+        "boxes", up=True, absent=False, duration_seconds=0.1, last_success_time=NOW, num_errors=0, error=None
+    ),
+)  # fmt: skip
 MISSING = object()  # in place of a value
 
 
@@ -27,6 +35,7 @@ def report_json(*ranks, **changes):
 
 
 def received(report):
+    """Return a report of plain data as the hub decodes it."""
     return decode(json.dumps(report).encode(), AgentReport)
 
 
@@ -134,7 +143,11 @@ def test_rank_with_an_impossible_job_id_is_left_out_and_not_named(job_id):
     assert ([r.rank for r in result.ranks], result.num_left_out, result.unread) == ([1], 1, ())
 
 
-@pytest.mark.parametrize("first_value", ["one", 10**400, 10**30, -(10**30), 1 << 62])
+@pytest.mark.parametrize(
+    "first_value",
+    ["one", 10**400, 10**30, -(10**30), 1 << 62],
+    ids=["a text", "10**400", "10**30", "-(10**30)", "2**62"],
+)
 def test_steps_of_another_form_or_with_numbers_beyond_the_limits_cost_only_their_job(first_value):
     """The hub adds and divides the numbers of all ranks: an overflow would cost it the page of all jobs."""
     records = {"uid-0": (step_record(1),)}

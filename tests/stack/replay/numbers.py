@@ -66,10 +66,12 @@ def filled(type_, number):
 
 
 def is_class(type_):
+    """Return True for a class with fields: a dataclass or a Struct."""
     return isinstance(type_, type) and (dataclasses.is_dataclass(type_) or issubclass(type_, msgspec.Struct))
 
 
 def is_annotated(type_):
+    """Return True for `Annotated[…]`, a type with limits."""
     return get_origin(type_) is Annotated
 
 

@@ -85,7 +85,7 @@ def test_later_steps_have_later_numbers_starts_and_sent_bytes():
     steps = Steps.from_rows(
         (STEP, START, SAME_SIZE_SENT, "samples"), {"uid-0": [(7, 10**9, 64, 32), (8, 2 * 10**9, 96, 32)]}
     )
-    later = later_steps(steps, 100, 3.5, 3200)
+    later = later_steps(steps, num_steps=100, seconds=3.5, sent_bytes=3200)
     assert [*later.column(STEP)] == [107, 108]
     assert [*later.column(START)] == [4_500_000_000, 5_500_000_000]
     assert [*later.column(SAME_SIZE_SENT)] == [3264, 3296]

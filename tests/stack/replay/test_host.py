@@ -29,16 +29,18 @@ def report(second):
 
 
 def recorded_host(silent_from=NUM_REPORTS):
+    """Return a recorded host that answers until `silent_from`, in seconds; by default until the end."""
     reports = [
         RecordedReport(float(second), report(second) if second < silent_from else None) for second in range(NUM_REPORTS)
     ]
     evidence = [RecordedEvidence(at, RankEvidence(JOB, 0, stack=f"at {at:g}")) for at in (8.0, 12.0)]
     host = HostRecording("node-a", reports, evidence)
-    recording = Recording("a title", JOB, BEGAN, 5.0, 20.0, 10.0, (host,))
+    recording = Recording("a title", JOB, BEGAN, fault=5.0, ends=20.0, repeats_from=10.0, hosts=(host,))
     return RecordedHost(recording, host)
 
 
 def numbers(answer, column=STEP):
+    """Return a column of the steps in an answer, by default their numbers."""
     return [number for part in answer.steps.get(JOB, ()) for number in part.column(column)]
 
 
@@ -59,12 +61,11 @@ def test_report_is_that_of_the_time_and_goes_on_after_the_end(at, second, steps)
 
 def test_each_step_is_sent_once_in_order_also_after_the_end():
     host, since, sent = recorded_host(), -1, []
-    for quarter in range(0, 240):
+    for quarter in range(0, 240):  # of a second, up to 59.75 s
         answer = host.report(quarter / 4, LATER, SnapshotRequest(since=since))
         since = answer.cursor
         sent += numbers(answer)
-    assert sent == list(range(1, len(sent) + 1))
-    assert len(sent) == 2 * 59
+    assert sent == list(range(1, 2 * 59 + 1))  # two steps a second
 
 
 def test_clock_and_bytes_of_steps_go_on_after_the_end():

@@ -35,6 +35,7 @@ class ServedAgent:
 
     @asynccontextmanager
     async def serve(self):
+        """Serve HTTP at `url`."""
         runner = web.AppRunner(self._agent.app(), handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, LOOPBACK, 0).start()
@@ -51,6 +52,11 @@ def agents_of(name, before=BEFORE_SECONDS):
     return [ServedAgent(ReplayedAgent(RecordedHost(recording, host), begin)) for host in recording.hosts]
 
 
+def causes(findings):
+    """Return the causes of findings, each once."""
+    return {finding["cause"] for finding in findings}
+
+
 def test_every_recording_is_expected_here():
     assert names() == sorted(EXPECTED)
 
@@ -62,18 +68,14 @@ async def test_hub_finds_cause_and_culprit(name, tmp_path):
     cause, ranks, hosts, seconds = EXPECTED[name]
     async with AsyncExitStack() as stack:
         agents = [await stack.enter_async_context(agent.serve()) for agent in agents_of(name)]
-        hub = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
-        assert not await hub.findings()
-        await poll(hub.findings, BEFORE_SECONDS + seconds, until=lambda findings: cause in causes(findings))
-        findings = await hub.findings()
+        hub_client = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
+        assert not await hub_client.findings()
+        await poll(hub_client.findings, BEFORE_SECONDS + seconds, until=lambda findings: cause in causes(findings))
+        findings = await hub_client.findings()
     (finding,) = (finding for finding in findings if finding["cause"] == cause)
     assert (finding["ranks"], finding["hosts"]) == (ranks, hosts)
     assert finding["job_id"] == f"recorded-{name}"
     assert causes(finding for finding in findings if finding["severity"] == "critical") <= {cause}
-
-
-def causes(findings):
-    return {finding["cause"] for finding in findings}
 
 
 async def test_end_of_a_recording_that_is_repeated_gives_the_same_finding(tmp_path):
@@ -83,9 +85,9 @@ async def test_end_of_a_recording_that_is_repeated_gives_the_same_finding(tmp_pa
     async with AsyncExitStack() as stack:
         agents = agents_of("frozen-rank", recording.fault - recording.ends - seconds)
         agents = [await stack.enter_async_context(agent.serve()) for agent in agents]
-        hub = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
-        assert await poll(hub.findings, 10.0)
-        (finding,) = await hub.findings()
+        hub_client = await stack.enter_async_context(hub_over(tmp_path, *agents, **PACE))
+        assert await poll(hub_client.findings, 10.0)
+        (finding,) = await hub_client.findings()
     assert (finding["cause"], finding["ranks"], finding["severity"]) == ("rank_frozen", [2], "critical")
     assert finding["onset"] == pytest.approx(time.time() - seconds - recording.ends + recording.fault, abs=5)
 

@@ -8,6 +8,7 @@ from zmon.web.kubernetes.agent_pods import Pod, PodSelection, agent_url, pod_sel
 
 
 def url(ip, scheme="http", port=None, **changes):
+    """Return the URL of the agent in a pod; None: it is no agent. `port`: the one that the hub was given."""
     return agent_url(msgspec.convert(pod("a", ip, **changes), Pod), scheme, port)
 
 

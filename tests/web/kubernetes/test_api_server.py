@@ -40,7 +40,7 @@ async def api_and_count(account):
             yield api, count
 
 
-async def test_pod_asks_with_its_token_and_with_the_one_by_which_the_kubelet_replaces_it(account):
+async def test_pod_asks_with_the_token_that_its_file_has_now(account):
     async with api_and_count(account) as (api, count):
         assert await count() == 1
         api.tokens = {"token-2"}

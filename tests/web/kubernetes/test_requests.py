@@ -44,7 +44,8 @@ def running(tmp_path):
     return running
 
 
-async def names(api, session):
+async def names_and_version(api, session):
+    """List the pods; return their names and the version of the list."""
     listing = await list_objects(session, api.url, RESOURCE, Pod, "app=agent")
     return [listed.metadata.name for listed in listing.objects], listing.version
 
@@ -63,7 +64,7 @@ async def changes_of(api, session, version="100"):
 
 async def test_list_has_all_pages_and_a_version(running):
     async with running(page=1) as (api, session):
-        assert await names(api, session) == (["a", "b"], "100")
+        assert await names_and_version(api, session) == (["a", "b"], "100")
         assert api.lists == [
             {"labelSelector": "app=agent", "limit": "250"},
             {"labelSelector": "app=agent", "limit": "250", "continue": "1"},
@@ -85,7 +86,7 @@ def test_name_of_a_namespace_cannot_lead_to_another_path():
 
 async def test_list_without_objects_is_empty(running):
     async with running(objects={PODS: {}}) as (api, session):
-        assert await names(api, session) == ([], "100")
+        assert await names_and_version(api, session) == ([], "100")
 
 
 async def test_watch_has_the_changes_since_its_version_and_bookmarks(running):
@@ -174,7 +175,7 @@ async def test_only_error_410_in_a_watch_is_gone(running):
 async def test_refusal_says_what_is_missing(running, refusal, kind, parts):
     async with running(refusals={"list": refusal}) as (api, session):
         with pytest.raises(Unreachable) as refused:
-            await names(api, session)
+            await names_and_version(api, session)
         assert type(refused.value) is kind
         for part in parts:
             assert part in str(refused.value)
@@ -183,13 +184,13 @@ async def test_refusal_says_what_is_missing(running, refusal, kind, parts):
 async def test_token_that_is_not_accepted_is_an_error(running):
     async with running(tokens={"token-2"}) as (api, session):
         with pytest.raises(Unreachable, match=r"Unauthorized \(401\). The API server does not accept the token"):
-            await names(api, session)
+            await names_and_version(api, session)
 
 
 async def test_error_about_an_object_does_not_repeat_its_text(running):
     async with running(objects={PODS: {"a": pod("a") | {"spec": {"containers": "secret"}}}}) as (api, session):
         with pytest.raises(Unreachable, match=r"cannot understand the answer of .*/pods: Expected `array`") as refused:
-            await names(api, session)
+            await names_and_version(api, session)
         assert "secret" not in str(refused.value)
 
 
@@ -206,7 +207,7 @@ async def test_server_that_refuses_connections_is_unreachable(running):
     async with running() as (api, session):
         api.url = "http://127.0.0.1:1"
         with pytest.raises(Unreachable, match="Connection refused"):
-            await names(api, session)
+            await names_and_version(api, session)
         with pytest.raises(Unreachable, match="Connection refused"):
             async with changes_of(api, session):
                 pass
