@@ -46,6 +46,12 @@ _SETTLE_SECONDS = 3.0
 _CLEAN_SECONDS = 0.6  # the same if all ranks finished their training
 _RECORD_SECONDS = 8.0  # the same if there are recipients of notices: the hub records an end 5 s after the last rank
 _SEND_SECONDS = 5.0  # for notices that are on their way
+_START_SECONDS = 60.0  # ranks start sooner, unless their command does other work first
+_NO_RANK = (
+    f"zmon: no process of the command trains with torch after {_START_SECONDS:.0f} s. If torchrun or another launcher "
+    "waits for other nodes: start it on each of them, and check that all name the same address and port, and that no "
+    "firewall closes this port\n"
+)
 FOLDER_PREFIX = "zmon-watch-"  # of the name of the temporary folder
 _MAX_PARENT_LENGTH = 70  # letters of the path of its parent: the path of a Unix socket has at most 107
 
@@ -91,6 +97,7 @@ class Observer:
         self.steps: dict[str, tuple[AlignedStep, ...]] = {}  # the recent ones, by job id
         self._screen: Screen | None = None
         self._severities: dict[str, str] = {}  # those that stderr or the screen has shown, by id of the finding
+        self._has_noted_start = False
 
     async def observe(self) -> None:
         """Run agent and hub until the command has ended and its end is judged."""
@@ -124,6 +131,8 @@ class Observer:
                 ended_at = ended_at or now
                 if now - ended_at >= _seconds_to_judge(hub):
                     return
+            else:
+                self._note_long_start()
             await asyncio.sleep(_TICK_SECONDS)
 
     def _read(self, hub: Hub) -> None:
@@ -143,10 +152,18 @@ class Observer:
         if self._severities.get(finding.id) == finding.severity:
             return
         self._severities[finding.id] = finding.severity
-        if self._run.options.quiet or (self._screen is not None and self._screen.is_open):
-            return
         job_id = view.job_id if len(self.jobs) > 1 else ""
-        self._run.messages.say("\n".join(finding_lines(finding, watched_part(view), job_id)) + "\n")
+        self._say("\n".join(finding_lines(finding, watched_part(view), job_id)) + "\n")
+
+    def _note_long_start(self) -> None:
+        """Write to stderr, once, that no rank has started for long: a launcher may wait for other nodes in vain."""
+        if not self.jobs and not self._has_noted_start and time.time() - self._run.began >= _START_SECONDS:
+            self._has_noted_start = True
+            self._say(_NO_RANK)
+
+    def _say(self, text: str) -> None:
+        if not self._run.options.quiet and (self._screen is None or not self._screen.is_open):
+            self._run.messages.say(text)
 
 
 def _seconds_to_judge(hub: Hub) -> float:

@@ -1,0 +1,42 @@
+"""Tests of what `zmon watch` says while no process of its command is a rank, with a hub that has no job."""
+
+import asyncio
+import time
+from types import SimpleNamespace
+
+from zmon.agent import AgentConfig
+from zmon.cli.watch.child import Child
+from zmon.cli.watch.launch import Launch
+from zmon.cli.watch.observer import Observer
+from zmon.cli.watch.watched_command import Options, WatchedCommand
+
+NO_JOB = SimpleNamespace(
+    snapshots=[], journal=SimpleNamespace(all=list, active=list), reported_jobs=list, notifier=None
+)  # fmt: skip
+
+
+def said_after(seconds, folder, **options):
+    """Return the messages of two looks at a command that has run for so many seconds and has no rank."""
+    said = []
+    run = WatchedCommand(
+        ["torchrun"], Child(7), Launch(1, False), folder, time.time() - seconds, Options(**options),
+        messages=SimpleNamespace(say=said.append),
+    )  # fmt: skip
+    observer = Observer(run, AgentConfig(folder, "node-a"))
+    looks = iter([False, False, True])
+    run.hurry = SimpleNamespace(is_set=lambda: next(looks))
+    asyncio.run(observer._follow(NO_JOB))
+    return said
+
+
+def test_launcher_that_waits_for_other_nodes_is_noted_once(tmp_path):
+    (message,) = said_after(61, tmp_path)
+    assert message.startswith("zmon: no process of the command trains with torch after 60 s. If torchrun")
+
+
+def test_quiet_while_ranks_may_still_start(tmp_path):
+    assert said_after(50, tmp_path) == []
+
+
+def test_quiet_option_also_silences_the_note(tmp_path):
+    assert said_after(61, tmp_path, quiet=True) == []
