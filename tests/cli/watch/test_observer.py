@@ -15,28 +15,28 @@ NO_JOB = SimpleNamespace(
 )  # fmt: skip
 
 
-def said_after(seconds, folder, **options):
+def messages_after(seconds, folder, **options):
     """Return the messages of two looks at a command that has run for so many seconds and has no rank."""
-    said = []
+    messages = []
     run = WatchedCommand(
         ["torchrun"], Child(7), Launch(1, False), folder, time.time() - seconds, Options(**options),
-        messages=SimpleNamespace(say=said.append),
+        messages=SimpleNamespace(say=messages.append),
     )  # fmt: skip
     observer = Observer(run, AgentConfig(folder, "node-a"))
     looks = iter([False, False, True])
     run.hurry = SimpleNamespace(is_set=lambda: next(looks))
     asyncio.run(observer._follow(NO_JOB))
-    return said
+    return messages
 
 
 def test_launcher_that_waits_for_other_nodes_is_noted_once(tmp_path):
-    (message,) = said_after(61, tmp_path)
+    (message,) = messages_after(61, tmp_path)
     assert message.startswith("zmon: no process of the command trains with torch after 60 s. If torchrun")
 
 
 def test_quiet_while_ranks_may_still_start(tmp_path):
-    assert said_after(50, tmp_path) == []
+    assert messages_after(50, tmp_path) == []
 
 
 def test_quiet_option_also_silences_the_note(tmp_path):
-    assert said_after(61, tmp_path, quiet=True) == []
+    assert messages_after(61, tmp_path, quiet=True) == []
