@@ -1,7 +1,7 @@
 """The device of a rank of a benchmark: work of a known length on it, and its clock.
 
-On a GPU, work is a kernel that counts cycles, and the clock is a pair of CUDA events, which are not those of zmon. On
-the CPU, work is a sleep, and the clock is the host's.
+On a GPU, work is a kernel that counts cycles, and the clock is a pair of CUDA events. These are not the events that zmon
+records, which the benchmark measures. On the CPU, work is a sleep, and the clock is the host's.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Device(Protocol):
 
 
 class Gpu:
-    """A GPU, with times from CUDA events."""
+    """A GPU, with times from CUDA events. `torch.cuda._sleep` is torch's only kernel of a known length."""
 
     def __init__(self, index: int) -> None:
         self.place = torch.device("cuda", index)
@@ -54,17 +54,14 @@ class Gpu:
             cycles -= _MAX_CYCLES
 
     def mark(self) -> torch.cuda.Event:
-        """Record an event on the current stream."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds(self, begin: torch.cuda.Event, end: torch.cuda.Event) -> float:
-        """Return the seconds between two events."""
         return float(begin.elapsed_time(end)) / 1e3
 
     def finish(self) -> None:
-        """Synchronize the host with the GPU."""
         torch.cuda.synchronize(self.place)
 
 
@@ -74,15 +71,12 @@ class Cpu:
     place = torch.device("cpu")
 
     def busy(self, seconds: float) -> None:
-        """Sleep."""
         time.sleep(seconds)
 
     def mark(self) -> float:
-        """Return the time."""
         return time.perf_counter()
 
     def seconds(self, begin: float, end: float) -> float:
-        """Return the difference."""
         return end - begin
 
     def finish(self) -> None:

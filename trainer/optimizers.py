@@ -1,7 +1,7 @@
-"""The updates of the weights by their gradients: one optimizer for dense parameters, one for embedding tables.
+"""Optimizers: one for dense parameters, one for embedding tables.
 
 Dense layers use an optimizer of torch on one flat tensor; their parameters are slices of it. Tables use rules that
-touch only the rows that a batch looked up. Each rank updates what it holds, without communication.
+touch only the rows that a batch looked up: a rule returns the change of these rows. Each rank updates what it holds, without communication.
 
 Shapes: U distinct rows touched, D columns.
 """
@@ -31,9 +31,9 @@ Rule = Callable[[RowUpdate, float, float], Tensor]  # (update, learning rate, ep
 
 
 def rowwise_adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
-    """Update rows by AdaGrad with one number of state per row (arXiv 2104.05158): the sum of mean squared gradients.
+    """Return the change by AdaGrad with one state value per row: the sum of mean squared gradients (arXiv 2104.05158).
 
-    state += mean(gradient²); weight -= learning_rate · gradient ÷ (√state + epsilon). A row whose gradient is zero does
+    state += mean(gradient²); change = −learning_rate · gradient ÷ (√state + epsilon). A row whose gradient is zero does
     not change.
     """
     state, rows, gradient, mean_squares = update
@@ -51,9 +51,9 @@ def squared_norms(gradient: Tensor) -> Tensor:
 
 
 def adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
-    """Update rows by AdaGrad with one number of state per weight (Duchi et al., JMLR 12, 2011): the sum of squares.
+    """Return the change by AdaGrad with one state value per weight: the sum of squares (Duchi et al., JMLR 12, 2011).
 
-    state += gradient²; weight -= learning_rate · gradient ÷ (√state + epsilon). The state is as large as the weight.
+    state += gradient²; change = −learning_rate · gradient ÷ (√state + epsilon). The state is as large as the weight.
     """
     state, rows, gradient, _ = update
     add_to_rows(state, rows, gradient.square())
@@ -62,7 +62,7 @@ def adagrad(update: RowUpdate, learning_rate: float, epsilon: float) -> Tensor:
 
 
 def sgd(update: RowUpdate, learning_rate: float, _epsilon: float) -> Tensor:
-    """Update rows by gradient descent: weight -= learning_rate · gradient. There is no state."""
+    """Return the change by gradient descent: −learning_rate · gradient. The state is not used."""
     return update.gradient.mul_(-learning_rate)
 
 
@@ -75,7 +75,7 @@ def add_to_rows(target: Tensor, rows: Tensor | None, change: Tensor) -> None:
 
 
 RULES: dict[str, Rule] = {"rowwise_adagrad": rowwise_adagrad, "adagrad": adagrad, "sgd": sgd}
-ELEMENTWISE = ("adagrad",)  # the rules with a number of state for each weight, instead of one for each row
+ELEMENTWISE = ("adagrad",)  # the rules with a state value for each weight, not one for each row
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,8 @@ class OptimizerConfig:
     def __post_init__(self) -> None:
         require(self.dense in DENSE, "optimizer.dense", self.dense, " or ".join(DENSE))
         require(self.embedding in RULES, "optimizer.embedding", self.embedding, " or ".join(RULES))
-        must = " or ".join(COLUMN_MOMENTS)
-        require(self.column_moments in COLUMN_MOMENTS, "optimizer.column_moments", self.column_moments, must)
+        choices = " or ".join(COLUMN_MOMENTS)
+        require(self.column_moments in COLUMN_MOMENTS, "optimizer.column_moments", self.column_moments, choices)
         for name in ("dense_learning_rate", "embedding_learning_rate"):
             value = getattr(self, name)
             require(0 < value < float("inf"), f"optimizer.{name}", value, "above 0")

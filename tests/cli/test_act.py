@@ -84,7 +84,7 @@ def test_stop_and_reset_are_for_the_data_directory(command, tmp_path):
     assert (stops(tmp_path)[ALL].reason, stops(tmp_path)[ALL].is_breaker) == ("maintenance", False)
     code, out, _ = command("act", "reset", *data)
     assert (code, stops(tmp_path)) == (0, {})
-    assert out.startswith("all may act again; it was stopped by ")
+    assert out.startswith("removed the stop all of ")
     assert out.endswith(": maintenance\n")
 
 
@@ -102,8 +102,16 @@ def test_stop_of_a_rule_is_taken_away_by_its_name(command, tmp_path):
     code, _, err = command("act", "reset", *data)
     assert (code, err.count("\n")) == (2, 1)
     assert "there is no stop all: the stops are rule-frozen" in err
-    assert command("act", "reset", "rule-frozen", *data).code == 0
+    code, out, _ = command("act", "reset", "rule-frozen", *data)
+    assert (code, out) == (0, "removed the stop rule-frozen of the hub: it did not help\n")
     assert stops(tmp_path) == {}
+
+
+def test_reset_of_a_rule_says_that_all_acts_are_still_stopped(command, tmp_path):
+    stop(tmp_path, "rule-frozen", "it did not help", "the hub", is_breaker=True)
+    stop(tmp_path, ALL, "maintenance", "ann")
+    out = command("act", "reset", "rule-frozen", "--data-dir", str(tmp_path)).out
+    assert out.endswith(": it did not help. All acts are still stopped: maintenance\n")
 
 
 @pytest.mark.parametrize(

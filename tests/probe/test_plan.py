@@ -56,16 +56,16 @@ MISUSE = {
     "ranks=7": "ranks is a int",
     "ranks={0: {}}": "ranks is a dict",
     "ranks=[None]": "ranks[0] is a NoneType",
-    "ranks=[{'look-ups': 1}]": "ranks[0] has an unknown key: the keys are lookups, sent_bytes",
+    "ranks=[{'look-ups': 1}]": "ranks[0] has the unknown key look-ups: the keys are lookups, sent_bytes",
     "ranks=[{'lookups': -1}]": "ranks[0]['lookups'] is not a valid amount",
     "ranks=[{'seconds': float('nan')}]": "ranks[0]['seconds'] is not a valid amount",
     "ranks=[{'memory_bytes': 'many'}]": "ranks[0]['memory_bytes'] is not a valid amount",
-    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is not a valid amount",
+    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is not a valid amount: it must be a number, 0 or more, and at most",
     "ranks=[{'tables': 't3'}]": "ranks[0]['tables'] is a str: it must be a list of names",
     "ranks=[{'tables': [None]}]": "a table is a NoneType",
-    "ranks=[{}], speed='high'": "speed is not a valid amount",
+    "ranks=[{}], speed='high'": "the total speed is not a valid amount: it must be a number, at most",
     "": "ranks is missing: a plan has an entry for each rank, or only the number of steps",
-    "steps=0": "steps is not a valid amount: it must be a number, 1 or more",
+    "steps=0": "steps is not a valid amount: it must be a number, 1 or more, and at most",
     "ranks=[{}], **{str(n): n for n in range(99)}": "there are 99 totals",
 }
 
@@ -87,6 +87,11 @@ def test_plan_without_space_on_disk_is_reported_and_leaves_no_file(start_rank):
     assert complaint.startswith(f"zmon: cannot write the plan {rank.box.with_name('plan.json')}")
     assert rest == "trains on"
     assert [entry.name for entry in rank.box.parent.iterdir()] == ["rank-0.box"]
+
+
+def test_name_of_a_total_that_json_cannot_encode_is_stored_with_question_marks():
+    body = encode_plan("uid", 1, [{}], {"speed\ud800": 1.0})
+    assert json.loads(body)["plan"]["totals"] == {"speed?": 1.0}
 
 
 @pytest.mark.parametrize("name", ["table-of-a-long-name-", "\u8868", "\ud800\n"])

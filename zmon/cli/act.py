@@ -71,10 +71,10 @@ def stop_acts(reason: str, data_dir: Path) -> None:
 def reset_stop(name: str, data_dir: Path) -> None:
     """Remove a stop: `all`, or the NAME that zmon act score shows, such as rule-frozen.
 
-    Find out first why it is there. zmon stops all acts if many jobs have faults at once, and a rule whose act did not
-    help.
+    Find out first why it is there. zmon stops all acts if many jobs have faults at once. It stops a rule if an act of
+    the rule did not help.
 
-    Exit codes: 0 removed, 2 there is no such stop.
+    Exit codes: 0 removed, 2 there is no such stop, or it cannot be removed.
     """
     all_stops = stops(data_dir)
     if name not in all_stops:
@@ -84,11 +84,12 @@ def reset_stop(name: str, data_dir: Path) -> None:
         reset(data_dir, name)
     except OSError as error:
         raise _not_written(data_dir, error) from error
-    click.echo(f"{name} may act again; it was stopped by {all_stops[name].by}: {all_stops[name].reason}")
+    still = f". All acts are still stopped: {all_stops[ALL].reason}" if name != ALL and ALL in all_stops else ""
+    click.echo(f"removed the stop {name} of {all_stops[name].by}: {all_stops[name].reason}{still}")
 
 
 def _user() -> str:
-    """Return the name of the user, or the uid if it has no name, as in a container."""
+    """Return the name of the user, or the uid if the user has no name, as in a container."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # OSError since Python 3.13

@@ -1,7 +1,7 @@
-"""Writes the trainer's plan to a file beside the boxes of its ranks, from which the agent reads it.
+"""Writes the trainer's plan to a file beside the boxes of the job's ranks. The agent reads this file.
 
 The file appears under its name complete or not at all. Its size is bounded: if a rank has many tables, only the first
-names and the number of tables are stored. The JSON has a list for each column of `zmon.schema.plan.Plan`.
+names and the number of tables are stored. If the file were still too large, it has no names. The JSON has a list for each column of `zmon.schema.plan.Plan`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_plan(
     totals: Mapping[str, float],
     steps: int | None = None,
 ) -> None:
-    """Write the plan beside that box. Raises UsageError if it is not valid, BoxUnavailable if the write fails."""
+    """Write the plan beside `box`. Raises UsageError if it is not valid, BoxUnavailable if the write fails."""
     body = encode_plan(run_uid, num_ranks, ranks, totals, steps)
     path = box.with_name(PLAN_FILE)
     temporary = path.with_name(f".{PLAN_FILE}.{os.getpid()}.{os.urandom(4).hex()}")
@@ -68,12 +68,11 @@ def encode_plan(
         raise _refusal(f"ranks has {len(ranks)} entries", f"the job has {num_ranks} ranks")
     if len(totals) > _MAX_TOTALS:
         raise _refusal(f"there are {len(totals)} totals", f"at most {_MAX_TOTALS} are allowed")
-    names_bytes = _MAX_NAMES_BYTES // max(num_ranks, 1)
+    names_bytes = _MAX_NAMES_BYTES // num_ranks
     rows = [_row(f"ranks[{number}]", entry, names_bytes) for number, entry in enumerate(ranks)]
     plan: dict[str, Any] = {name: [row[name] for row in rows] for name in (*FIELDS, "num_tables")}
-    plan["totals"] = {
-        name[:_MAX_NAME_LENGTH]: _number(name[:_MAX_NAME_LENGTH], value, -math.inf) for name, value in totals.items()
-    }
+    names = {name: _printable(name) for name in totals}
+    plan["totals"] = {names[name]: _number(f"the total {names[name]}", totals[name], -math.inf) for name in totals}
     plan["steps"] = None if steps is None else round(_number("steps", steps, 1.0))
     content = {"schema": SCHEMA, "run_uid": run_uid, "plan": plan}
     body = _json(content)
@@ -90,7 +89,8 @@ def _row(label: str, entry: Mapping[str, Any], names_bytes: int) -> dict[str, An
     if not isinstance(entry, Mapping):
         raise _refusal(f"{label} is a {type(entry).__name__}", f"it must be a dictionary with {', '.join(FIELDS)}")
     if not entry.keys() <= set(FIELDS):
-        raise _refusal(f"{label} has an unknown key", f"the keys are {', '.join(FIELDS)}")
+        unknown = _printable(str(next(iter(entry.keys() - set(FIELDS)))))
+        raise _refusal(f"{label} has the unknown key {unknown}", f"the keys are {', '.join(FIELDS)}")
     row: dict[str, Any] = {name: _count(f"{label}[{name!r}]", entry.get(name)) for name in COUNTS}
     seconds, seconds_label = entry.get("seconds"), f"{label}['seconds']"
     row["seconds"] = None if seconds is None else float(f"{_number(seconds_label, seconds):.6g}")
@@ -108,14 +108,17 @@ def _names(tables: Iterable[Any], max_bytes: int) -> list[str]:
     for table in tables:
         if not isinstance(table, str | int):
             raise _refusal(f"a table is a {type(table).__name__}", "it must be a name")
-        name = str(table)[:_MAX_NAME_LENGTH]
-        if not name.isprintable():  # this includes halves of a surrogate pair, which JSON cannot encode
-            name = "".join(letter if letter.isprintable() else "?" for letter in name)
+        name = _printable(str(table))
         max_bytes -= len(_json(name)) + 1  # with its comma
         if max_bytes < 0 and names:
             break
         names.append(name)
     return names
+
+
+def _printable(name: str) -> str:
+    """Return the beginning of a name, with "?" for what cannot be printed, or encoded: half of a surrogate pair."""
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:_MAX_NAME_LENGTH])
 
 
 def _count(label: str, value: object) -> int | None:
@@ -129,8 +132,8 @@ def _number(label: str, value: object, minimum: float = 0.0) -> float:
     except Exception:  # the trainer's own types may raise anything
         number = math.nan
     if not (math.isfinite(number) and minimum <= number <= MAX_AMOUNT):
-        bound = f", {minimum:g} or more" if math.isfinite(minimum) else ""
-        raise _refusal(f"{label} is not a valid amount", f"it must be a number{bound}")
+        least = f"{minimum:g} or more, and " if math.isfinite(minimum) else ""
+        raise _refusal(f"{label} is not a valid amount", f"it must be a number, {least}at most {MAX_AMOUNT:g}")
     return number
 
 

@@ -1,13 +1,13 @@
 """Predict a step on a number of ranks from the work of a rank, the bytes that ranks exchange, and the speed of links.
 
-Pure. Seconds and bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (see its
+The functions are pure. Times are in seconds, sizes in bytes. The formulas are those by which nccl-tests turns times into bus bandwidths (see its
 doc/PERFORMANCE.md). With p ranks, an all-to-all moves the share (p-1)/p of the bytes that a rank sends, and an
 all-reduce 2(p-1)/p. Links within a host and between hosts are separate. An all-to-all uses both at once and takes as
-long as the slower of the two. A reduction passes through the host first; then each rank exchanges its part between
-hosts. A message adds its latency.
+long as the slower of the two. An all-reduce, reduce-scatter or all-gather exchanges within the host first. Then each
+rank exchanges its part between hosts. A message adds its latency.
 
 All ranks wait for the slowest of p ranks. If the self times have a normal distribution, order statistics (Blom 1958)
-give the distance between the slowest rank and the middle one. This distance grows with p. Ranks that share too few
+give the distance between the slowest rank and the median rank. This distance grows with p. Ranks that share too few
 processors take turns, both in computing and in exchanging. If n ranks share a processor, the step takes n times as
 long.
 """
@@ -21,9 +21,9 @@ from statistics import NormalDist
 
 from zmon.schema.unknown import Unknown
 
-# The share of the sent bytes that passes over a rank's links, with p ranks. These are the bus factors of nccl-tests.
+# The share of the sent bytes that passes over a rank's links, with p ranks: the bus factors of nccl-tests. The ops of
+# AT_ONCE are computed from the ranks of each host.
 _BUS_FACTORS = {
-    "all_to_all": lambda p: (p - 1) / p,
     "all_reduce": lambda p: 2 * (p - 1) / p,
     "reduce_scatter": lambda p: (p - 1) / p,
     "all_gather": lambda p: (p - 1) / p,  # share of the bytes of all ranks together
@@ -59,7 +59,7 @@ class Exchange:
     fixed_bytes: float = 0.0
     sample_bytes: float = 0.0  # additional bytes for each of the rank's samples
     calls: float = 1.0  # collectives per step
-    exposed: float = 1.0  # share of its time that nothing hides, 0 … 1; above 1: it takes longer than measured alone
+    exposed: float = 1.0  # share of its time that computation does not hide; above 1: slower than when measured alone
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,10 @@ class PredictedStep:
 
 
 def predict(work: Work, links: Mapping[str, Links], ranks: int, samples: int) -> PredictedStep | Unknown:
-    """Return the step in which all ranks process these samples, or the reason why it is unknown; `links` is by op."""
+    """Return the step in which all ranks process these samples; Unknown if a link that it needs was not measured.
+
+    `links` is by op.
+    """
     rank_samples = samples / ranks
     slowdown = ranks_per_processor(ranks, work.ranks_per_host, work.processors_per_host)
     self_seconds = slowdown * (work.fixed_seconds + work.sample_seconds * rank_samples)
@@ -126,16 +129,18 @@ def op_seconds(op: str, num_bytes: float, ranks: int, links: Links) -> float | N
 
 
 def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int) -> tuple[float, float]:
-    """Return the bytes over a rank's links within its host and to other hosts, for the rank with the most bytes."""
-    local = min(ranks, ranks_per_host)  # ranks of a host
+    """Return the most bytes that a rank sends within its host, and the most that a rank sends to other hosts."""
+    host_ranks = min(ranks, ranks_per_host)
     hosts = ceil(ranks / ranks_per_host)
     if op in AT_ONCE:
-        smallest = ranks - local * (hosts - 1)  # ranks of the smallest host, which send the largest share to others
-        return num_bytes * (local - 1) / ranks, (num_bytes * (ranks - smallest) / ranks if hosts > 1 else 0.0)
+        smallest = ranks - host_ranks * (
+            hosts - 1
+        )  # ranks of the smallest host, which send the largest share to others
+        return num_bytes * (host_ranks - 1) / ranks, (num_bytes * (ranks - smallest) / ranks if hosts > 1 else 0.0)
     if op not in _BUS_FACTORS:
-        return (num_bytes if local > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)
+        return (num_bytes if host_ranks > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)  # each link carries all bytes
     total_bytes = num_bytes * ranks if op == "all_gather" else num_bytes
-    return total_bytes * _BUS_FACTORS[op](local), total_bytes / local * _BUS_FACTORS[op](hosts)
+    return total_bytes * _BUS_FACTORS[op](host_ranks), total_bytes / host_ranks * _BUS_FACTORS[op](hosts)
 
 
 def ranks_per_processor(ranks: int, ranks_per_host: int, processors_per_host: int | None) -> float:
@@ -144,7 +149,7 @@ def ranks_per_processor(ranks: int, ranks_per_host: int, processors_per_host: in
 
 
 def slowest_deviations(ranks: int) -> float:
-    """Return the expected distance between the slowest rank and the middle rank (the lower of two), in deviations."""
+    """Return how far the slowest rank is expected to be from the median rank (of two, the faster), in deviations."""
     return _order_statistic(ranks, ranks) - _order_statistic((ranks - 1) // 2 + 1, ranks) if ranks > 1 else 0.0
 
 

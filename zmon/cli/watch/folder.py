@@ -24,13 +24,13 @@ _PLOTTED_RANKS = 64
 _NO_START = 0.0  # no plot shows when a step began
 
 
-def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
-    """Make the folder of a job in a directory. If other nodes have ranks, its name has this host. Raises OSError."""
+def new_folder(parent: Path, job: WatchedJob, host: str) -> Path:
+    """Make the folder of a job. If other nodes have ranks, its name ends with this host. Raises OSError."""
     name = f"zmon-{job.view.job_id}"
     if job.view.ranks_seen < job.view.world_size:
         name += f"-{host}"
     for number in count(1):
-        folder = child_path(place, name if number == 1 else f"{name}-{number}")
+        folder = child_path(parent, name if number == 1 else f"{name}-{number}")
         try:
             folder.mkdir()
         except FileExistsError:
@@ -40,7 +40,7 @@ def new_folder(place: Path, job: WatchedJob, host: str) -> Path:
 
 
 def keep_steps(data_dir: Path, folder: Path) -> None:
-    """Move the step log into the folder. Raises OSError."""
+    """Move the step log, if there is one, into the folder. Raises OSError."""
     steps = data_dir / FOLDER
     if steps.is_dir():
         shutil.move(steps, folder / FOLDER)
@@ -51,7 +51,8 @@ def page(card: VerdictCard, job: WatchedJob | None, steps: Sequence[AlignedStep]
     from markupsafe import Markup  # with Jinja, which only a report needs
 
     last_steps = steps[-_PLOTTED_STEPS:]
-    ranks = range(min(max((len(step.self_seconds) for step in last_steps), default=0), _PLOTTED_RANKS))
+    num_ranks = max((len(step.self_seconds) for step in last_steps), default=0)
+    ranks = range(min(num_ranks, _PLOTTED_RANKS))
     findings = card.findings
     culprits = findings[0].ranks if findings else ()
     points = [

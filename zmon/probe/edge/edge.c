@@ -14,7 +14,7 @@
 
 #include "backward.h"
 
-/* Take the numbers of the layout, the classes in Python that do the rest, and the names of the sources of samples. */
+/* Take from Python, at import: the numbers of the layout, the classes behind the C types, the sources of samples. */
 static PyObject *install(PyObject *module, PyObject *arguments)
 {
     PyObject *numbers, *classes[3], *sources[3];
@@ -30,7 +30,7 @@ static PyObject *install(PyObject *module, PyObject *arguments)
     Py_RETURN_NONE;
 }
 
-/* Give the fronts a variable of a Python module by its name here. */
+/* Set a variable of C to an object of a Python module; the name is that in the table below. */
 static PyObject *connect(PyObject *module, PyObject *arguments)
 {
     static const struct { const char *name; PyObject **slot; } variables[] = {
@@ -53,7 +53,7 @@ static PyObject *connect(PyObject *module, PyObject *arguments)
     return PyErr_Format(PyExc_KeyError, "%s", name);
 }
 
-/* Return a front of some kind before a wrapper in Python. */
+/* Return a front of this kind: a callable in C, which calls the wrapper `python` for whatever is slow or rare. */
 static PyObject *make_front(PyObject *module, PyObject *arguments)
 {
     static const struct { const char *kind; vectorcallfunc call; } kinds[] = {
@@ -65,11 +65,13 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
     const char *kind;
     PyObject *python, *shown, *original, *partner, *names;
     long long op, required;
-    Py_ssize_t sent, received, group, is_async;
+    Py_ssize_t sent, received, group, is_async; /* positions of these parameters in a call; -1: there is none */
     if (!PyArg_ParseTuple(arguments, "sOOOOO!LL(nnnn)", &kind, &python, &shown, &original, &partner, &PyTuple_Type,
                           &names, &op, &required, &sent, &received, &group, &is_async)) return NULL;
+    if (PyTuple_Size(names) > MAX_PARAMETERS)
+        return PyErr_Format(PyExc_ValueError, "a front has at most %d parameters", MAX_PARAMETERS);
     for (int index = 0; kinds[index].kind != NULL; index++) {
-        if (strcmp(kinds[index].kind, kind) != 0 || PyTuple_Size(names) > MAX_PARAMETERS) continue;
+        if (strcmp(kinds[index].kind, kind) != 0) continue;
         Front *front = new_front(kinds[index].call, python, shown, original);
         if (front == NULL) return NULL;
         assign(&front->names, names);
@@ -85,11 +87,11 @@ static PyObject *make_front(PyObject *module, PyObject *arguments)
     return PyErr_Format(PyExc_KeyError, "%s", kind);
 }
 
-/* Return the number of collectives in flight that C watches. */
+/* Return the number of collectives in flight that C watches; forget those whose work object is gone. */
 static PyObject *count_flights(PyObject *module, PyObject *unused)
 {
     long number = 0;
-    for (int index = num_flights - 1; index >= 0; index--)
+    for (int index = num_flights - 1; index >= 0; index--) /* from the end, because this may lower num_flights */
         if (index < num_flights && flights[index].reference != NULL && !is_alive(&flights[index]))
             forget_flight(&flights[index]);
     for (int index = 0; index < num_flights; index++) number += flights[index].reference != NULL;
