@@ -1,7 +1,7 @@
 """The device of a rank of a benchmark: work of a known length on it, and its clock.
 
-On a GPU, work is a kernel that counts cycles, and the clock is a pair of CUDA events. These are not the events that zmon
-records, which the benchmark measures. On the CPU, work is a sleep, and the clock is the host's.
+On a GPU, work is a kernel that counts cycles, and the clock is a pair of CUDA events. These are not zmon's
+own events, which the benchmark measures. On the CPU, work is a sleep, and the clock is the host's.
 """
 
 from __future__ import annotations

@@ -17,20 +17,24 @@ from zmon.job.facts import LOOK_SECONDS
 HEAD = """\
 # How a job can end
 
-This page lists what zmon reports when ranks of a job end. zmon reports every end of a job as a finding, except two
-*quiet* ends: all ranks finished, or the owner of the job ended it. The owner ended it if a signal reached the launcher
-or all ranks before any rank raised an exception or was killed.
+This page lists what zmon reports when ranks of a job end. Search it for the first thing that went wrong: one rank, the
+whole job, a signal, a connection, NCCL's watchdog, sizes, or starts that fail.
+
+zmon reports every end of a job as a finding, except two: all ranks finished, or the owner of the job ended it. The
+owner ended it if a signal reached the launcher or all ranks before any rank raised an exception or was killed. `quiet`
+in a table means that zmon reports nothing at that moment. The end is one of these two, the job has not ended, or it is
+too early to tell which rank failed first.
 
 - **Signals.** A launcher sends SIGTERM to the survivors of every failure, so a signal alone does not prove that the
   owner ended the job. If a signal reached several ranks, none of them is named, unless one rank had it clearly before
   the others.
-- **Order.** Within one host, the times of the last words decide which rank ended first. Across hosts, the hub
+- **Order.** Within one host, the times of the *last words* decide which rank ended first. These are what the probe
+  writes when a rank raises, receives a signal or exits. Across hosts, the hub
   compares ages at one moment. Deaths less than {look:g} s apart count as simultaneous.
-- **Victims.** A rank is a victim if its error was raised inside a collective, or if the text of the error comes from
-  gloo, NCCL or c10d, also if a framework raised another exception from such an error. A rank that is killed after the
-  end of other ranks is a victim too. So is a rank that gave up waiting for others: in a collective, in
-  `monitored_barrier`, or at the store for a key. The rank that it waited for is named if counts, the error or the
-  order show which one that is.
+- **Victims.** A rank is a victim if it ended because of another rank. There are three cases. Its error was raised
+  inside a collective, or comes from gloo, NCCL or c10d, even if a framework raised another exception from it. It was killed
+  after other ranks had ended. Or it gave up waiting for others: in a collective, in `monitored_barrier`, or at the
+  store for a key. The rank that it waited for is named if counts, the error or the order show which one that is.
 
 | finding | outcome in `zmon ends` ([ends.md](ends.md)) |
 |---|---|
@@ -51,14 +55,13 @@ row is a test.
 
 ## One rank ends by itself
 
-The table has the cause and the severity, by the moment at which the rank ends. The culprit is this rank. `teardown` is
-after the last step: the other ranks have finished.
+The table has the cause and the severity for each moment at which the rank ends. The culprit is this rank. `teardown` is
+after the last step, when the other ranks have finished.
 
 """
 LAUNCHER_TEXT = """\
 
-Launchers: {launchers}.
-
+The rows were tested with these launchers: {launchers}.
 Cause and culprit do not depend on the launcher. The table has the severity without restarts. If the launcher has
 restarts left, the finding is a warning for {restart:g} s, in which the launcher should start the job again. After a
 restart it stays a warning for {start:g} s more, because new processes import torch before they are ranks.

@@ -1,7 +1,7 @@
 """Optimizers: one for dense parameters, one for embedding tables.
 
-Dense layers use an optimizer of torch on one flat tensor; their parameters are slices of it. Tables use rules that
-touch only the rows that a batch looked up: a rule returns the change of these rows. Each rank updates what it holds, without communication.
+Dense layers use an optimizer of torch on one flat tensor; their parameters are slices of it. Tables use rules. A rule
+returns the change of the rows that a batch looked up. Each rank updates what it holds, without communication.
 
 Shapes: U distinct rows touched, D columns.
 """

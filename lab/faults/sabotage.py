@@ -10,12 +10,14 @@ from lab.jobs.orders import Order, await_obeyed, make_hold, p99_seconds, release
 from zmon.errors import ZmonError
 
 OBEY_SECONDS = 10.0  # time for a rank to obey an order, in addition to ten steps
+_READING_SECONDS = 1.0  # within this time every rank reads a new order
+_SPARE_STEPS = 3  # the steps that are done are counted a little late
 
 
 def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:
     """Return a fault that orders one rank to do something.
 
-    If `lifts`, the lift of the fault withdraws the order. Otherwise the order is never withdrawn.
+    The order is withdrawn when the fault is lifted, or never if `lifts` is False.
     """
 
     def inject(scene: Scene) -> Injection:
@@ -56,13 +58,13 @@ def held(what: str) -> Fault:
 
 def hot_shard(scene: Scene) -> Injection:
     """Order all ranks to send more to the shard of the scene's rank."""
-    order = Order("hot", None, scene.rank)
+    order = Order("hot", ranks=None, amount=scene.rank)  # the amount is the rank whose shard gets more
     set_orders(scene.job.folder, order)
     return Injection(await_obedience(scene, order), lambda: set_orders(scene.job.folder))
 
 
 def many_ranks(what: str, amount: float = 0.0, ranks: tuple[int, ...] | None = None) -> Fault:
-    """Return a fault that orders all ranks, or some, to do something in the same coming step."""
+    """Return a fault that orders all ranks, or some, to do something in the same coming step. It has no lift."""
 
     def inject(scene: Scene) -> Injection:
         order = Order(what, ranks, amount, at=coming_step(scene))
@@ -74,14 +76,14 @@ def many_ranks(what: str, amount: float = 0.0, ranks: tuple[int, ...] | None = N
 
 def coming_step(scene: Scene) -> int:
     """Return the number of a step that no rank begins before it has read the order."""
-    usual = p99_seconds(scene.job.folder) or scene.job.spec.step_seconds
-    return steps_done(scene.job.folder) + 3 + int(1.0 / usual)
+    step_seconds = p99_seconds(scene.job.folder) or scene.job.spec.step_seconds
+    return steps_done(scene.job.folder) + _SPARE_STEPS + int(_READING_SECONDS / step_seconds)
 
 
 def await_obedience(scene: Scene, order: Order, rank: int | None = None) -> float:
     """Wait until a rank obeys the order; return the time in unix seconds. Raises ZmonError if it does not obey."""
-    usual = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
-    seconds = usual if scene.obey_seconds is None else scene.obey_seconds
+    default = OBEY_SECONDS + 10 * scene.job.spec.step_seconds
+    seconds = default if scene.obey_seconds is None else scene.obey_seconds
     onset = await_obeyed(scene.job.folder, scene.rank if rank is None else rank, seconds)
     if onset is None:
         log = f"see {scene.job.folder}/log"

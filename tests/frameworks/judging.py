@@ -10,7 +10,7 @@ from tests.frameworks.table import Row
 from zmon.job.flight import FlightDump, op_of, pending_collective
 from zmon.schema.names import SAME_SIZE_OPS
 
-SINGLE = ("send", "recv")
+_POINT_TO_POINT = ("send", "recv")
 # gloo implements reduce_scatter by an all_reduce, and the flight recorder has that.
 RECORDED_AS = {"reduce_scatter": "all_reduce"}
 # Ops whose bytes are compared. The bytes of the other ops depend on the rank that has the data.
@@ -44,9 +44,9 @@ def _ranks(row: Row, run: Run) -> str:
     measured = sorted((rank.identity.rank, rank.identity.world_size, rank.identity.pid) for rank in run.watched)
     expected = sorted((rank, NUM_RANKS, count["pid"]) for rank, count in run.counted.items())
     if measured != expected:
-        return f"rank, ranks and process are {measured}, of {expected}"
+        return f"(rank, world size, process): zmon has {measured}, the job has {expected}"
     jobs = sorted({rank.identity.job_id for rank in run.watched})
-    return "" if len(jobs) == 1 else f"they are the jobs {', '.join(jobs)}"
+    return "" if len(jobs) == 1 else f"the ranks are in {len(jobs)} jobs: {', '.join(jobs)}"
 
 
 def _steps(row: Row, run: Run) -> str:
@@ -59,7 +59,7 @@ def _phases(row: Row, run: Run) -> str:
         if phases != set(row.phases):
             missing = sorted(set(row.phases) - phases)
             unexpected = sorted(phases - set(row.phases))
-            return f"rank {rank.identity.rank} lacks {missing}, and has {unexpected}"
+            return f"rank {rank.identity.rank}: missing phases {missing}, unexpected phases {unexpected}"
     return ""
 
 
@@ -71,7 +71,7 @@ def _collectives(row: Row, run: Run) -> str:
         totals = rank.totals.measures.ops.items()
         measured = _sums((op, total.count, total.sent_bytes) for op, total in totals if total.count)
         wrong = [
-            f"{op}: {_count_text(measured.get(op))} of {_count_text(expected.get(op))}"
+            f"{op}: measured {_count_text(measured.get(op))}, recorded {_count_text(expected.get(op))}"
             for op in sorted({*measured, *expected})
             if measured.get(op) != expected.get(op)
         ]
@@ -83,7 +83,7 @@ def _collectives(row: Row, run: Run) -> str:
 def _recorded_ops(dump: FlightDump) -> dict[str, tuple[int, int | None]]:
     """Return count and bytes of the collectives in a flight record, by op."""
     ops = ((op_of(entry.profiling_name), 1, pending_collective(entry, None).num_bytes or 0) for entry in dump.entries)
-    return _sums(total for total in ops if total[0] not in SINGLE)
+    return _sums(total for total in ops if total[0] not in _POINT_TO_POINT)
 
 
 def _sums(totals: Iterable[tuple[str, int, int]]) -> dict[str, tuple[int, int | None]]:
@@ -114,7 +114,7 @@ def _checkpoint(row: Row, run: Run) -> str:
 def _differences(run: Run, measured: Callable[[WatchedRank], int], counted: Callable[[dict], int | None]) -> str:
     """Return the ranks for which zmon and the job have different numbers. A job may not know the number of a rank."""
     wrong = [
-        f"rank {rank.identity.rank}: {measured(rank)} of {number}"
+        f"rank {rank.identity.rank}: zmon measured {measured(rank)}, the job counted {number}"
         for rank in run.watched
         if (number := counted(run.counted[rank.identity.rank])) is not None and measured(rank) != number
     ]
@@ -141,11 +141,12 @@ def _declared(row: Row, run: Run) -> str:
         measures = rank.totals.measures
         measured = {"samples": measures.samples, "flops": measures.flops, "report": sorted(rank.report)}
         if measured != expected:
-            return f"rank {rank.identity.rank}: {measured} of {expected}"
+            return f"rank {rank.identity.rank}: zmon has {measured}, the job declared {expected}"
     return ""
 
 
-JUDGES: dict[str, Callable[[Row, Run], str]] = {  # column → function that returns the error in it, or ""
+# Column → function that returns the error in it, or "". The column "freeze" has a run of its own: `judge_freeze`.
+JUDGES: dict[str, Callable[[Row, Run], str]] = {
     "ranks": _ranks,
     "steps": _steps,
     "phases": _phases,

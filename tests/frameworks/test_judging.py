@@ -69,18 +69,30 @@ def test_run_in_which_zmon_and_the_job_agree_is_right():
 @pytest.mark.parametrize(
     ("changes", "column", "text"),
     [
-        ({"steps": 9}, "steps", "rank 1: 9 of 10"),
-        ({"phases": ("forward",)}, "phases", "rank 1 lacks ['backward', 'data', 'optimizer'], and has []"),
-        ({"ops": {"all_reduce": OpTotals(2, sent_bytes=96)}}, "collectives", "rank 1: all_reduce: 2 (96 bytes) of 3"),
-        ({"ops": {"all_reduce": OpTotals(3, sent_bytes=64)}}, "collectives", "3 (64 bytes) of 3 (96"),
-        ({"ops": {"all_reduce": OpTotals(3, sent_bytes=96), "send": OpTotals(1)}}, "collectives", "send: 1 of 0"),
-        ({"stays": {"eval": 0}}, "evaluation", "rank 1: 0 of 1"),
+        ({"steps": 9}, "steps", "rank 1: zmon measured 9, the job counted 10"),
+        (
+            {"phases": ("forward",)},
+            "phases",
+            "rank 1: missing phases ['backward', 'data', 'optimizer'], unexpected phases []",
+        ),
+        (
+            {"ops": {"all_reduce": OpTotals(2, sent_bytes=96)}},
+            "collectives",
+            "all_reduce: measured 2 (96 bytes), recorded 3",
+        ),
+        ({"ops": {"all_reduce": OpTotals(3, sent_bytes=64)}}, "collectives", "measured 3 (64 bytes), recorded 3 (96"),
+        (
+            {"ops": {"all_reduce": OpTotals(3, sent_bytes=96), "send": OpTotals(1)}},
+            "collectives",
+            "send: measured 1, recorded 0",
+        ),
+        ({"stays": {"eval": 0}}, "evaluation", "rank 1: zmon measured 0, the job counted 1"),
         ({"activity": "train"}, "clean end", "{1: 'train'}"),
         ({"exit_code": 1}, "clean end", "exit code 1"),
         ({"findings": [finding("compute_hang", 0, severity="warning")]}, "clean end", "compute_hang of ranks [0]"),
-        ({"samples": None}, "declared", "rank 1: {'samples': None"),
+        ({"samples": None}, "declared", "rank 1: zmon has {'samples': None"),
         ({"counted": {"pid": 7}}, "ranks", "(0, 2, 7)"),
-        ({"job_id": "other"}, "ranks", "they are the jobs job, other"),
+        ({"job_id": "other"}, "ranks", "the ranks are in 2 jobs: job, other"),
     ],
 )
 def test_difference_is_wrong_in_its_column(changes, column, text):
@@ -91,7 +103,9 @@ def test_difference_is_wrong_in_its_column(changes, column, text):
 
 def test_checkpoint_of_a_rank_that_does_not_know_what_it_saves_is_not_judged():
     assert wrong(run(stays={"checkpoint": 0})) == {}
-    assert wrong(run(stays={"checkpoint": 0}, counted={"checkpoints": 1})) == {"checkpoint": "rank 1: 0 of 1"}
+    assert wrong(run(stays={"checkpoint": 0}, counted={"checkpoints": 1})) == {
+        "checkpoint": "rank 1: zmon measured 0, the job counted 1"
+    }
 
 
 def test_column_that_the_job_lacks_is_not_judged():

@@ -26,7 +26,7 @@ def test_json_endpoint_gets_title_body_and_type(endpoint, notice):
     assert received["message"].startswith("rank 2 exited: <b>bad</b>")
 
 
-def test_slack_gets_text_in_which_a_job_calls_nobody(endpoint, notice, monkeypatch):
+def test_text_of_a_job_in_slack_mentions_nobody(endpoint, notice, monkeypatch):
     monkeypatch.setattr(apprise.plugins.slack.NotifySlack, "webhook_url", f"http://127.0.0.1:{endpoint.port}")
     assert send("slack://T1JJ3T3L2/A1BRTD4JD/TIiajkdnlazkcOXrIdevi7FQ/#on-call", notice) == ""
     (received,) = endpoint.received
@@ -72,6 +72,7 @@ def test_failure_has_a_reason_without_a_part_of_the_url(endpoint, notice, failur
     status = str(FAILURES[failure]()[0])
     assert status in reason
     assert len(endpoint.received) == 1  # a redirect is not followed
+    # apprise's own lines are not passed on.
     for text in (reason, *(record.getMessage() for record in caplog.records if record.name.startswith("zmon"))):
         assert SECRET not in text
     out, err = capfd.readouterr()
@@ -106,8 +107,11 @@ def test_url_that_apprise_does_not_know_is_refused_in_one_line(url):
         ("slack://T1JJ3/A1BRT/TIiajk", "POST /services/T1JJ3/A1BRT/TIiajk failed", "POST /services/*** failed"),
         ("json://ann:p%40ss@host.example/x?key=v4lue", "p@ss p%40ss v4lue", "*** *** ***"),
         ("json://host.example/secret", "host.example refused", "host.example refused"),
-        ("mailto://ann:pass@example.org", "bad\x1b[31m word", "bad\\x1b[31m word"),
     ],
 )
 def test_scrubber_hides_secrets_only(url, text, scrubbed):
     assert scrubber(url)(text) == scrubbed
+
+
+def test_scrubber_escapes_control_characters():
+    assert scrubber("mailto://ann:pass@example.org")("bad\x1b[31m word") == "bad\\x1b[31m word"

@@ -60,7 +60,7 @@ MISUSE = {
     "ranks=[{'lookups': -1}]": "ranks[0]['lookups'] is not a valid amount",
     "ranks=[{'seconds': float('nan')}]": "ranks[0]['seconds'] is not a valid amount",
     "ranks=[{'memory_bytes': 'many'}]": "ranks[0]['memory_bytes'] is not a valid amount",
-    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is not a valid amount: it must be a number, 0 or more, and at most",
+    "ranks=[{'sent_bytes': 10**400}]": "ranks[0]['sent_bytes'] is not a valid amount: it must be a number, 0 or more,",
     "ranks=[{'tables': 't3'}]": "ranks[0]['tables'] is a str: it must be a list of names",
     "ranks=[{'tables': [None]}]": "a table is a NoneType",
     "ranks=[{}], speed='high'": "the total speed is not a valid amount: it must be a number, at most",

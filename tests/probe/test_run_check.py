@@ -36,7 +36,7 @@ while time.monotonic() < deadline:
 
 @pytest.fixture
 def job(job, tmp_path):
-    """Return a folder with a script that looks as if it had imported torch, and another sitecustomize."""
+    """Return the job, whose folder has a script that seems to have imported torch, and another sitecustomize."""
     (tmp_path / "libtorch_cpu.so").write_bytes(b"x" * 4096)
     job.write(tmp_path / "loads.py", LOADS)
     job.write(tmp_path / "other/sitecustomize.py", "")
@@ -48,10 +48,13 @@ def run(job, *command):
     return job.run(*command, prefix=[sys.executable, "-c", RUN])
 
 
-BESIDE = f"{sys.executable} loads.py"
+LOADS_TORCH = f"{sys.executable} loads.py"
 UNHOOKED = {
-    "another sitecustomize": (f"PYTHONPATH=other:$PYTHONPATH {BESIDE}", "other/sitecustomize.py hides that of zmon"),
-    "another path": (f"PYTHONPATH=other {BESIDE}", "PYTHONPATH was replaced"),
+    "another sitecustomize": (
+        f"PYTHONPATH=other:$PYTHONPATH {LOADS_TORCH}",
+        "other/sitecustomize.py hides that of zmon",
+    ),
+    "another path": (f"PYTHONPATH=other {LOADS_TORCH}", "PYTHONPATH was replaced"),
     "no path": (
         f"{sys.executable} -u -I loads.py",
         "Python was started with -I, which makes it ignore PYTHONPATH. Leave out -I",
@@ -79,7 +82,7 @@ def test_process_is_reported_too_if_stdin_is_closed(job):
     assert reason in job.run("sh", "-c", f"{start} < /dev/null", prefix=without_stdin).stderr
 
 
-@pytest.mark.parametrize("start", [BESIDE, f"ZMON_DISABLED=1 PYTHONPATH=other {BESIDE}"])
+@pytest.mark.parametrize("start", [LOADS_TORCH, f"ZMON_DISABLED=1 PYTHONPATH=other {LOADS_TORCH}"])
 def test_process_that_the_hook_reaches_or_that_switched_zmon_off_is_not_reported(job, start):
     done = run(job, "sh", "-c", f"{start}; true")
     assert (done.returncode, done.stderr) == (0, "")

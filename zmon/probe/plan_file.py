@@ -1,7 +1,8 @@
 """Writes the trainer's plan to a file beside the boxes of the job's ranks. The agent reads this file.
 
 The file appears under its name complete or not at all. Its size is bounded: if a rank has many tables, only the first
-names and the number of tables are stored. If the file were still too large, it has no names. The JSON has a list for each column of `zmon.schema.plan.Plan`.
+names and the number of tables are stored. If the file would still be too large, it has no names. The JSON has a list
+for each column of `zmon.schema.plan.Plan`.
 """
 
 from __future__ import annotations

@@ -61,7 +61,11 @@ REFUSALS = {
     "a debugger": ({"states": ("t",)}, START_TICKS, "a debugger holds"),
     "a debugger once it is stopped": ({"states": ("S", "t")}, START_TICKS, "a debugger holds"),
     "a tracer": ({"tracer": 77}, START_TICKS, "a debugger holds"),
-    "set-user-ID": ({"uids": (UID, 0 if UID else 5, UID, UID)}, START_TICKS, "runs as uid"),
+    "set-user-ID": (
+        {"uids": (UID, 0 if UID else 5, UID, UID)},
+        START_TICKS,
+        "runs as uid",
+    ),  # the effective uid differs
     "another user": ({"uids": (UID + 1,) * 4}, START_TICKS, f"runs as uid {UID + 1}, and the box is of uid {UID}"),
     "started later": ({}, START_TICKS + 1, "it started at another time"),
     "unknown start": ({}, None, "it started at another time"),
@@ -82,7 +86,7 @@ def test_process_in_another_state_is_accepted(sleeper, tmp_path, state):
         assert held.check(UID, START_TICKS).stat.state == state
 
 
-def test_disk_read_of_a_moment_is_no_uninterruptible_sleep(sleeper, tmp_path):
+def test_process_that_has_left_state_d_at_the_second_look_is_accepted(sleeper, tmp_path):
     proc = fake_proc(tmp_path, sleeper, states=("D",))
     status = proc / str(sleeper.pid) / "task" / str(sleeper.pid) / "status"
     with held_as_rank(sleeper, proc, lambda _: status.write_text(status.read_text().replace("\tD", "\tR"))) as held:
@@ -97,12 +101,15 @@ def test_frozen_process_is_refused_with_its_reason(sleeper, tmp_path, monkeypatc
         held.check(UID, START_TICKS)
 
 
-def test_hidden_process_and_hidden_environment_are_refused(sleeper, tmp_path):
+def test_hidden_process_is_refused(sleeper, tmp_path):
     with held_as_rank(sleeper, tmp_path / "empty") as held:
         with pytest.raises(Refused, match="is hidden from the agent"):
             held.check(UID, START_TICKS)
         with pytest.raises(Refused, match="it is not known whether the job has another healer"):
             held.check_healer()
+
+
+def test_process_without_an_environment_is_refused(sleeper, tmp_path):
     proc = fake_proc(tmp_path, sleeper, environ=b"")
     with held_as_rank(sleeper, proc) as held, pytest.raises(Refused, match="has no environment"):
         held.check_healer()
@@ -132,7 +139,7 @@ def test_variable_that_only_resembles_one_of_a_healer_is_no_reason(sleeper, tmp_
         held.check_healer()
 
 
-def test_agent_what_it_runs_under_and_the_first_process_are_never_opened():
+def test_agent_its_ancestors_and_the_first_process_are_never_opened():
     for pid in (0, 1, os.getpid(), os.getppid()):
         assert pid in protected_pids()
         with pytest.raises(Refused, match="is the first one, the agent itself, or one that the agent runs under"):

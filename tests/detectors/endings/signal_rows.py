@@ -92,10 +92,11 @@ SIGNALS = (
         [signalled(3, 1.3), *others(0, 1, 2)]),
     row("one rank received the signal 0.03 s before the others", UNCLEAR, [signalled(3, 1.03), *others(0, 1, 2)],
         "torchrun looks every 0.1 s, so it may have ended the others"),
-    *(row(f"another process signalled one rank {lead} s before its launcher signalled the others, {where}",
+    *(row(f"another process signalled one rank {when} its launcher signalled the others, {where}",
           due("rank_exited", 1),
           [signalled(1, 2.0 + lead, host, OTHER_PID), *others(0, 2, 3, ago=2.0, **BY_LAUNCHER)])
-      for lead in (0.0, 0.005, 1.0) for host, where in ((A, "one host"), (B, "two hosts"))),
+      for lead, when in ((0.0, "at the moment in which"), (0.005, "0.005 s before"), (1.0, "1 s before"))
+      for host, where in ((A, "one host"), (B, "two hosts"))),
     row("another process signalled one rank, its launcher some of the others, and one sender is unknown", UNCLEAR,
         [signalled(3, 1.1, sender=OTHER_PID), *others(0, 1, **BY_LAUNCHER), signalled(2, 1.0)]),
     *(row(f"another process signalled one rank; the others lost a connection, and then {who} signalled them", expected,

@@ -35,16 +35,23 @@ def test_evidence_has_the_collective_that_can_never_end(scene, place):
     assert (evidence.group, evidence.sequence) == place
 
 
-def test_finding_that_fits_less_well_has_less_confidence():
+def test_two_culprits_by_flight_records_have_less_confidence_than_one():
     alone = finding_about(records(r0=flight())).confidence
     two = finding_about(records(r0=flight(), r3=flight())).confidence
-    assert two < alone == 0.8
+    assert alone == 0.8
+    assert two < alone
+
+
+def test_rank_that_never_started_has_less_confidence_than_one_in_init():
     never_started = job(*(away(rank, "init", 1805.0, 1800.0, step=0) for rank in range(3)), rest=None)
     assert finding_about(never_started).confidence < finding_about(job(away(1, "init"))).confidence
+
+
+def test_finding_without_culprit_has_little_confidence():
     assert finding_about(job()).confidence < 0.5
 
 
-def test_advice_to_uneven_ends_has_both_reasons():
+def test_advice_about_uneven_ends_names_batch_counts_and_early_stopping():
     detail = finding_about(job(finished(3, 60.0))).detail
     assert all(text in detail for text in ("number of batches", "early stopping", "`all_reduce` the decision"))
 
@@ -80,7 +87,7 @@ def test_silence_begins_with_the_activity():
     assert finding.evidence.silence.seconds == 12.0
 
 
-def test_site_may_set_the_times():
+def test_thresholds_of_a_site_decide_about_the_severity():
     patient = Stall(critical_seconds=60.0, quiet_pause_ratio=2.0)
     assert finding_about(loading(59.0), patient).severity == "warning"
     assert finding_about(loading(12.0, healed(6.0)), patient).severity == "info"
@@ -98,7 +105,7 @@ def test_site_may_set_the_times():
         pytest.param(job(killed(0, 900.0), rest=inside), {0: STEP, 1: LOADING.frame}, id="a rank is gone"),
     ],
 )
-def test_summary_does_not_say_where_ranks_stand(scene, frames):
+def test_summary_has_no_frame_unless_it_is_that_of_the_culprit_or_of_all_ranks(scene, frames):
     summary = finding_about(replace(scene, frames=frames)).summary
     assert "stand" not in summary
     assert STEP not in summary
@@ -138,7 +145,7 @@ def test_summary_counts_all_missing_ranks_although_a_snapshot_names_only_the_fir
     assert "a rank that zmon does not see (98 of 100)" in summary
 
 
-def test_line_on_a_gpu_may_wait_for_an_earlier_one():
+def test_advice_on_a_gpu_says_that_an_earlier_line_may_be_the_cause():
     assert "an earlier line issued" in finding_about(one(only(device="GPU-0"))).detail
     assert "an earlier line issued" not in finding_about(one(only())).detail
 

@@ -58,7 +58,7 @@ def healthy_steps(number=48, size=4):
 
 
 def later_steps(number, *ranks):
-    """Return steps of these ranks that come after the healthy ones."""
+    """Return steps of these ranks that come after the healthy ones; each is a sample that stands for two steps."""
     return steps(number, *ranks, first=201, stands_for=2)
 
 

@@ -23,9 +23,9 @@ from tests.detectors.slow.uneven_jobs import SECOND, pipeline, with_longer
 from tests.steps import changed
 
 
-def slow_in_samples(of_sample, of_mean):
-    """Return a job whose rank 2 takes this long in the sampled steps, and this long on average over all steps."""
-    samples, means = (later_steps(20, *with_slow_rank(2, forward=forward)) for forward in (of_sample, of_mean))
+def slow_in_samples(sampled_forward, mean_forward):
+    """Return a job whose rank 2 has these forward times: in the sampled steps, and on average over all steps."""
+    samples, means = (later_steps(20, *with_slow_rank(2, forward=f)) for f in (sampled_forward, mean_forward))
     return job(healthy_steps(), [replace(step, mean=mean) for step, mean in zip(samples, means, strict=True)])
 
 
@@ -33,10 +33,11 @@ def noisy(seed, data=0.0):
     """Return steps of ranks whose self time varies by a third; rank 2 waits longer for its data, by `data` seconds."""
     draw = random.Random(seed)
     for step in later_steps(20):
-        late = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (rank == 2) for rank in range(4))
-        both = tuple(a + 0.060 * draw.lognormvariate(0, 0.3) for a in late)
-        forward = tuple(a - b for a, b in zip(both, late, strict=True))
-        yield changed(step, self_seconds=both, phases={"data": late, "forward": forward}, seconds=max(both) + 0.030)
+        waits = tuple(0.010 * draw.uniform(0.9, 1.1) + data * (number == 2) for number in range(4))
+        totals = tuple(wait + 0.060 * draw.lognormvariate(0, 0.3) for wait in waits)
+        forward = tuple(total - wait for total, wait in zip(totals, waits, strict=True))
+        phases = {"data": waits, "forward": forward}
+        yield changed(step, self_seconds=totals, phases=phases, seconds=max(totals) + 0.030)
 
 
 def with_noise(seed):
@@ -44,12 +45,13 @@ def with_noise(seed):
     return job([step for offset in (100, 200) for step in noisy(offset + seed)], noisy(seed, data=0.035))
 
 
-def in_turn(ranks):
-    """Return a job whose 64 steps are those of `ranks(number of the step)`."""
-    return job([step for index in range(64) for step in later_steps(1, *ranks(index))])
+def step_by_step(ranks_of):
+    """Return a job of 64 sampled steps; `ranks_of(number)` returns the ranks of a step."""
+    return job([step for number in range(64) for step in later_steps(1, *ranks_of(number))])
 
 
-LATELY = "33210321122120110012122211131131"  # the slow rank of each of the last 32 steps, drawn at random
+# The slow rank of each of the last 32 sampled steps, drawn at random.
+SLOW_RANKS = [None] * 32 + [int(digit) for digit in "33210321122120110012122211131131"]
 LONG_SEQUENCES = [rank(forward=0.090 if number == 1 else 0.060) for number in range(4)]
 
 
@@ -67,29 +69,37 @@ def slow_disk(offload=0.045, hardware=()):
 
 @cache
 def moving(size, seed):
-    """Return steps in which a random rank is late: some rank is late in most of the last ones by chance."""
+    """Return sampled steps, in each of which a random rank is late.
+
+    The seeds of `MOMENTS` are some with which one rank is late by chance in most of the last steps, at some moments.
+    """
     draw = random.Random(seed)
     late = [later_steps(1, *with_slow_rank(draw.randrange(size), size, data=0.110)) for _ in range(300)]
     return [step for (step,) in late]
 
 
-def at_moment(size_seed_and_end):
-    """Return a job with the 64 steps of `moving` that end at this one."""
-    size, seed, end = size_seed_and_end
+def at_moment(moment):
+    """Return a job with the 64 steps of `moving` that end at this moment: size, seed, number of the last step."""
+    size, seed, end = moment
     return job(moving(size, seed)[end - 64 : end], size=size)
 
 
 MOMENTS = [(size, seed, end) for size, seed in ((2, 5), (4, 0), (4, 3), (8, 5)) for end in range(64, 300, 4)]
 
 
-def more_work(amount, work=2000, first=(1000, 1000, 2000, 1000)):
-    """Return a job whose rank 2 takes twice as long as the others, for this amount of work instead of 1000."""
+def more_work(unit, work=2000, first=None):
+    """Return a job whose rank 2 takes twice as long in each step. It reports `work` in this unit, the others 1000.
+
+    `first` is what the ranks report in the first step, if it differs.
+    """
+    usual = (1000, 1000, work, 1000)
     bare = steps(64, *(rank(forward=0.060 * times) for times in (1, 1, 2, 1)), stands_for=2)
-    rows = [first, *[(1000, 1000, work, 1000)] * 63]
-    return job([replace(s, columns={**s.columns, amount: row}) for s, row in zip(bare, rows, strict=True)])
+    rows = [first or usual, *[usual] * 63]
+    return job([replace(s, columns={**s.columns, unit: row}) for s, row in zip(bare, rows, strict=True)])
 
 
-LONG = [rank(forward=1.2)] * 4
+LONG = [rank(forward=1.2)] * 4  # ranks whose steps take more than a second
+# Each step of `later_steps`, and of `slow_rank`, is a sample that stands for two steps.
 CASES = (
     Case("a rank of 2, 4 or 8 computes longer", lambda size: slow_rank(1, size, forward=0.095), "compute_straggler",
          (1,), says=("rank 1 on node-", "% more than the median of the others (threshold 20%)", "mostly in forward",
@@ -101,7 +111,7 @@ CASES = (
          says=("mostly in data",)),
     Case("a rank waits longer for its data, and all ranks compute unevenly", with_noise, "input_straggler", (2,),
          over=range(8)),
-    Case("a rank waits longer for rows on its disk", lambda: slow_disk(), "offload_straggler", (2,),
+    Case("a rank waits longer for rows on its disk", slow_disk, "offload_straggler", (2,),
          says=("mostly in offload", "iostat -x 2 3")),
     Case("a rank waits longer for rows on its disk, and its host is short of I/O",
          lambda: slow_disk(hardware=pressed({"node-c": 30.0}, "io")), "offload_straggler", (2,)),
@@ -132,12 +142,12 @@ CASES = (
     Case("a core of a rank is contended for 2 s, up to 3 s ago",
          lambda after: job(healthy_steps(), later_steps(10, *with_slow_rank(2, forward=0.120)), later_steps(after),
                            hardware=BOUND), over=range(16)),
-    Case("the ranks are slow in turn", lambda: in_turn(lambda number: with_slow_rank(number % 4, forward=0.120))),
-    Case("a random rank has become slow in each step, after 32 steps without a slow rank",
-         lambda: in_turn(lambda n: with_slow_rank(int(LATELY[n - 32]) if n >= 32 else None, forward=0.160))),
-    Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 24 s", at_moment, over=MOMENTS),
+    Case("the ranks are slow in turn", lambda: step_by_step(lambda number: with_slow_rank(number % 4, forward=0.120))),
+    Case("a random rank has become slow in each step, after 64 steps without a slow rank",
+         lambda: step_by_step(lambda number: with_slow_rank(SLOW_RANKS[number], forward=0.160))),
+    Case("a random rank of 2, 4 or 8 is slow in each step, at any moment of 47 s", at_moment, over=MOMENTS),
     Case("a rank computes longer, and in each step another rank is equally late: its repair would gain nothing",
-         lambda: in_turn(longer_by_turns)),
+         lambda: step_by_step(longer_by_turns)),
     Case("a rank takes twice as long for twice as many tokens, lookups or samples", more_work,
          over=("tokens", "lookups", "samples")),
     Case("a rank takes twice as long for twice as many lookups, and the first step reports none",

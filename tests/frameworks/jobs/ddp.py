@@ -28,7 +28,9 @@ def main() -> None:
             evaluate(model)
             count.evaluations += 1
             if dist.get_rank() == 0:
-                torch.save({"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict()}, count.out / "c.pt")
+                torch.save(
+                    {"model": ddp.module.state_dict(), "optimizer": optimizer.state_dict()}, count.out / "checkpoint.pt"
+                )
                 count.checkpoints += 1
             dist.barrier()
     dist.destroy_process_group()
