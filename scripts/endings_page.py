@@ -32,9 +32,9 @@ too early to tell which rank failed first.
   writes when a rank raises, receives a signal or exits. Across hosts, the hub
   compares ages at one moment. Deaths less than {look:g} s apart count as simultaneous.
 - **Victims.** A rank is a victim if it ended because of another rank. There are three cases. Its error was raised
-  inside a collective, or comes from gloo, NCCL or c10d, even if a framework raised another exception from it. It was killed
-  after other ranks had ended. Or it gave up waiting for others: in a collective, in `monitored_barrier`, or at the
-  store for a key. The rank that it waited for is named if counts, the error or the order show which one that is.
+  inside a collective, or comes from gloo, NCCL or c10d, even if a framework raised another exception from it. It was
+  killed after other ranks had ended. Or it gave up waiting for others: in a collective, in `monitored_barrier`, or at
+  the store for a key. The rank that it waited for is named if counts, the error or the order show which one that is.
 
 | finding | outcome in `zmon ends` ([ends.md](ends.md)) |
 |---|---|

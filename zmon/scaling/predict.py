@@ -3,8 +3,8 @@
 The functions are pure. Times are in seconds, sizes in bytes. The formulas are those by which nccl-tests turns times
 into bus bandwidths (see its doc/PERFORMANCE.md). With p ranks, an all-to-all moves the share (p-1)/p of the bytes that
 a rank sends, and an all-reduce 2(p-1)/p. Links within a host and between hosts are separate. An all-to-all uses both at
-once and takes as long as the slower of the two. An all-reduce, reduce-scatter or all-gather exchanges within the host first. Then each
-rank exchanges its part between hosts. A message adds its latency.
+once and takes as long as the slower of the two. An all-reduce, reduce-scatter or all-gather exchanges within the host
+first. Then each rank exchanges its part between hosts. A message adds its latency.
 
 All ranks wait for the slowest of p ranks. If the self times have a normal distribution, order statistics (Blom 1958)
 give the distance between the slowest rank and the median rank. This distance grows with p. Ranks that share too few
