@@ -11,7 +11,7 @@ from zmon.errors import ZmonError
 
 OBEY_SECONDS = 10.0  # time for a rank to obey an order, in addition to ten steps
 _READING_SECONDS = 1.0  # within this time every rank reads a new order
-_SPARE_STEPS = 3  # the steps that are done are counted a little late
+_SPARE_STEPS = 3  # the count is that of rank 0; other ranks may be ahead of it
 
 
 def one_rank(what: str, amount: float = 0.0, lifts: bool = True) -> Fault:

@@ -61,7 +61,7 @@ def test_pods_are_found_by_the_mounts_that_the_kubelet_makes(tmp_path):
 
 
 def test_no_pod_is_found_by_mounts_that_a_container_sees(tmp_path):
-    """In a container, the mount is not in the kubelet's folder of the pod."""
+    """A container sees the mount at its own path, and not at the path in which the kubelet made it."""
     (tmp_path / "mounts").write_text(f"612 28 0:25 /{LIVING} /run/zmon rw - tmpfs zmon rw\n")
     assert pods_with_mounts(tmp_path / "mounts") == frozenset()
 

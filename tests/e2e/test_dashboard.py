@@ -129,8 +129,8 @@ def test_two_clicks_lead_from_an_alert_to_stack_and_runbook(stack, stalled, page
     assert query["job_id"] == [stalled.job_id]
     assert query["rank"] == [str(RANK)]
     onset = stack.findings(stalled.job_id)[0]["onset"]
-    at = int(query["at"][0])  # whole seconds, rounded down
-    assert onset - 1 <= at < onset + 9
+    linked_second = int(query["at"][0])  # rounded down
+    assert onset - 1 <= linked_second < onset + 9
 
     page.goto(link)
     expect(page.get_by_test_id("zmon-banner")).to_contain_text(f"rank {RANK} on {HOST}", timeout=30_000)

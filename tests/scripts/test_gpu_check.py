@@ -18,6 +18,11 @@ def test_script_that_runs_as_a_file_imports_only_the_standard_library(name):
     subprocess.run([sys.executable, "-ISc", code, str(REPOSITORY / "scripts" / name)], check=True)
 
 
+def test_wheels_are_looked_for_where_they_were_downloaded():
+    """Neither script can import the other one, because both run as files."""
+    assert gpu_check.WHEELS == gpu_wheels.WHEELS
+
+
 def test_python_is_that_of_the_user_then_of_the_project(tmp_path, monkeypatch):
     monkeypatch.setattr(gpu_check, "PROJECT", tmp_path)
     assert gpu_check.chosen_python({}) == sys.executable

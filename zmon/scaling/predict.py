@@ -133,9 +133,7 @@ def bytes_over_links(op: str, num_bytes: float, ranks: int, ranks_per_host: int)
     host_ranks = min(ranks, ranks_per_host)
     hosts = ceil(ranks / ranks_per_host)
     if op in AT_ONCE:
-        smallest = ranks - host_ranks * (
-            hosts - 1
-        )  # ranks of the smallest host, which send the largest share to others
+        smallest = ranks - host_ranks * (hosts - 1)  # ranks of the smallest host: they send most to other hosts
         return num_bytes * (host_ranks - 1) / ranks, (num_bytes * (ranks - smallest) / ranks if hosts > 1 else 0.0)
     if op not in _BUS_FACTORS:
         return (num_bytes if host_ranks > 1 else 0.0), (num_bytes if hosts > 1 else 0.0)  # each link carries all bytes

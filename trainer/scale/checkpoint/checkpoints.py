@@ -47,8 +47,8 @@ class CheckpointConfig:
         require(self.keep > 0, "checkpoint.keep", self.keep, "1 or more")
         names_checkpoint = self.resume in ("auto", "none") or self.resume.isdecimal()
         require(names_checkpoint, "checkpoint.resume", self.resume, "auto, none or the number of a step")
-        seconds, must = self.timeout_seconds, f"above 0, and at most {MAX_TIMEOUT_SECONDS:g}"
-        require(0 < seconds <= MAX_TIMEOUT_SECONDS, "checkpoint.timeout_seconds", seconds, must)
+        seconds, choices = self.timeout_seconds, f"above 0, and at most {MAX_TIMEOUT_SECONDS:g}"
+        require(0 < seconds <= MAX_TIMEOUT_SECONDS, "checkpoint.timeout_seconds", seconds, choices)
 
 
 class Checkpoints:

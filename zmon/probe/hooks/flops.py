@@ -54,9 +54,7 @@ class _StepCount:
         self._step = 0  # the number of steps that have ended on the host; the device may be behind
         self._is_done = False
         self._mode: CountingMode | None = None
-        self._modes: list[
-            CountingMode
-        ] = []  # that torch still has, because the job entered a mode of its own after them
+        self._modes: list[CountingMode] = []  # torch still has them, because the job entered a mode of its own later
         self._interruptions_before = 0, 0  # `_interruptions` when the counted step began
 
     def __call__(self) -> tuple[int, int, int] | None:
