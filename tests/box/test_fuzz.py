@@ -37,7 +37,6 @@ def random_offset(chance):
 
 
 def flip_bits(data, chance, other):
-    """Flip single bits."""
     for _ in range(chance.choice((1, 1, 2, 3, 8, 100))):
         data[random_offset(chance)] ^= 1 << chance.randrange(8)
 

@@ -20,7 +20,6 @@ SECOND = 1_000_000_000  # nanoseconds
 
 
 def step_numbers(ends):
-    """Return the numbers of these steps."""
     return [step_ends.end[layout.STEP_NUMBER] for step_ends in ends]
 
 

@@ -204,7 +204,6 @@ class HubClient:
         return not await self.findings()
 
     async def jobs(self):
-        """Return the views of all jobs."""
         return (await self.get("/api/v1/jobs"))["jobs"]
 
     async def health(self, name):

@@ -63,7 +63,6 @@ def pod(rank, start=0.5, **changes):
 
 
 def run_uids(ranks):
-    """Return the run uid of each rank."""
     return [r.run_uid for r in ranks]
 
 

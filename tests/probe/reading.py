@@ -31,7 +31,6 @@ def read_box(path):
 
 
 def read_steps(box):
-    """Return the steps in a box of a test."""
     return read_box(box.path)
 
 

@@ -13,7 +13,6 @@ ALL_REDUCE = OP_NUMBER["all_reduce"]
 
 @pytest.fixture
 def device():
-    """Return a fake device."""
     return Device()
 
 

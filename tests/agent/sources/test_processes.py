@@ -26,7 +26,6 @@ class FakeProc:
         self.ranks[add_process(self.folder, 1000 + rank, **files)] = ("job", rank)
 
     def set_storage_reads(self, process, num_bytes):
-        """Set the bytes that a process has read from storage."""
         (self.folder / str(process.pid) / "io").write_text(f"read_bytes: {num_bytes}\n")
 
     def delay_ratios(self, *samples):

@@ -21,7 +21,6 @@ def number(host):
 
 
 def address(host):
-    """Return the address of a host."""
     return f"10.0.0.{number(host) + 1}"
 
 

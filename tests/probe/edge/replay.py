@@ -158,7 +158,6 @@ class Replay:
             self.stores += sys.modules[NATIVE].take_stores()
 
     def image(self) -> bytes:
-        """Return the bytes of the box."""
         return bytes(self.writer.view)
 
     def counted(self, flops: int, samples: int) -> None:

@@ -150,7 +150,6 @@ class Place:
 
 @pytest.fixture
 def device():
-    """Return a fake device."""
     return Device()
 
 

@@ -53,7 +53,6 @@ def agents_of(name, before=BEFORE_SECONDS):
 
 
 def causes(findings):
-    """Return the causes of findings, each once."""
     return {finding["cause"] for finding in findings}
 
 

@@ -94,7 +94,6 @@ class FakeApi:
             self._change(path, kind, value)
 
     def delete(self, name, path=PODS):
-        """Delete an object by name."""
         self._change(path, "DELETED", self.objects[path].pop(name))
 
     def bookmark(self):

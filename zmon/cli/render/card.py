@@ -33,7 +33,6 @@ Row = tuple[str, str]  # label and text
 
 
 def card_lines(card: VerdictCard) -> list[str]:
-    """Return the lines of the card."""
     job = main_job(card.jobs)
     rows = [*_ending(card, job)]
     advice = ""
