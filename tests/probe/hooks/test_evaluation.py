@@ -44,10 +44,10 @@ print(activity())  # > train
 
 == model at the address of another one that was never called is watched
 train()
-short_lived = nn.Linear(2, 2).eval()
-address = id(short_lived)
+short_lived = [nn.Linear(2, 2).eval() for _ in range(20)]  # another object may take the address of some
+addresses = {id(module) for module in short_lived}
 del short_lived
-later = next(module for module in [nn.Linear(2, 2) for _ in range(100)] if id(module) == address)
+later = next(module for module in [nn.Linear(2, 2) for _ in range(100)] if id(module) in addresses)
 print(evaluate(later, torch.ones(1, 2)))  # > eval
 
 == evaluation without no_grad begins once nothing has used the gradients of several forwards

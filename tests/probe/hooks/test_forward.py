@@ -95,13 +95,13 @@ train()
 print(phases, activity(), forward._searches)  # > ['forward'] train 1
 
 == model at the address of another one that is gone is watched
-short_lived = nn.Linear(2, 1)
+short_lived = [nn.Linear(2, 1) for _ in range(20)]  # another object may take the address of some
 for _ in range(3):
-    short_lived(batch).sum().backward()
-address = id(short_lived)
-print(len(short_lived._forward_pre_hooks))  # > 1
+    short_lived[0](batch).sum().backward()
+addresses = {id(module) for module in short_lived}
+print({len(module._forward_pre_hooks) for module in short_lived})  # > {1}
 del short_lived
-later = next(module for module in [nn.Linear(2, 1) for _ in range(100)] if id(module) == address)
+later = next(module for module in [nn.Linear(2, 1) for _ in range(100)] if id(module) in addresses)
 for _ in range(3):
     later(batch).sum().backward()
 print(len(later._forward_pre_hooks))  # > 1
