@@ -13,6 +13,7 @@ from zmon.detectors.coverage import Coverage
 NODE_A = agent_status("node-a")
 ALL = tuple(map(rank_state, range(4)))
 NEVER = replace(agent_status("node-q", 500.0), host=None)
+INIT = {"activity": "init"}
 SHARED = {"wanted_job_id": "train", "owner": 1234}
 
 
@@ -24,6 +25,11 @@ def detect(ranks=(), **changes):
 def watched(**changes):
     """Return two ranks of a job that has been training for a minute."""
     return [rank_state(rank, activity_seconds=60.0, **changes) for rank in (0, 1)]
+
+
+def starting(seconds):
+    """Return two ranks of a job that have initialized for this time."""
+    return [rank_state(rank, **INIT, activity_seconds=seconds) for rank in (0, 1)]
 
 
 def silent_agent(seconds, **changes):
@@ -44,6 +50,8 @@ LOUD = {  # ranks, what else is in the snapshot, the cause, its hosts, and parts
     "a hundred ranks that were never reported": (
         [rank_state(0, world_size=100, activity_seconds=60.0)], {}, "ranks_missing", (),
         ("ranks 1, 2, 3, 4, 5, 6, 7, 8 and 91 more of 100",)),
+    "ranks that never started": (starting(300.0), {}, "ranks_missing", (), (
+        "2, 3 of 4, although the job has initialized for 300 s", "the others may wait", "Did the launcher start")),
     "a job id of another user": ([rank_state(rank, **SHARED) for rank in range(4)], {}, "job_id_shared", ("node-a",), (
         "uid 1234 started ranks of a job train on node-a, where another user has", "watched as job")),
     "a job id of another user on many hosts": (
@@ -58,7 +66,12 @@ QUIET = {
     "an agent that announced its end is away": (watched(), silent_agent(60.0, is_restarting=True)),
     "an agent has no rank of this job": (ALL, {"agents": [NODE_A, agent_status("node-z", 500.0)]}),
     "an agent never answered, so its ranks are unknown": (ALL, {"agents": [NODE_A, NEVER]}),
-    "ranks of a new launch are in init": ([rank_state(0, activity="init", activity_seconds=300.0)], {}),
+    "ranks of a new launch are in init": (starting(299.0), {}),
+    "one rank of a new launch still compiles": (
+        [*starting(400.0), rank_state(2, activity="compile", activity_seconds=400.0)],
+        {},
+    ),
+    "all ranks are in init": ([rank_state(rank, **INIT, activity_seconds=900.0) for rank in range(4)], {}),
     "ranks of a new launch appear": ([rank_state(0, activity_seconds=5.0)], {}),
     "ranks of an ended job are missing": ((dead(0), dead(1)), {}),
     "a job has the id that it wanted": ([rank_state(rank, owner=1234) for rank in range(4)], {}),

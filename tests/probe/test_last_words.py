@@ -207,6 +207,39 @@ def test_sigterm_ends_a_rank_that_waits_in_a_collective_at_once(start_rank, tmp_
     assert "all_reduce" in ranks[0].words().message
 
 
+OUTLIVE = """
+import threading
+def outlive(trains=False):
+    if trains:
+        probe.current.adopt_thread()
+    started.set()
+    if threading.current_thread() is not threading.main_thread():
+        threading.main_thread().join()
+    print("ended", flush=True)
+    time.sleep(60)
+started = threading.Event()
+"""
+TRAINED = ATTACH + OUTLIVE + "probe.current.turn_to(probe.TRAIN)\n"
+THREAD = "threading.Thread(target=outlive).start()\n"
+TRAINER = "threading.Thread(target=outlive, args=[True]).start()\nstarted.wait()\n"
+HANDLER = "atexit.register(outlive)\n"
+EXITING = {  # what the program does before its end, the kind of last words that it has left then, its activity
+    "a thread does not end": (TRAINED + THREAD, "exit", "done"),
+    "an exit handler does not return": (TRAINED + HANDLER, "exit", "done"),
+    "an exit handler does not return after an error": (TRAINED + HANDLER + "sys.exit(3)\n", "exception", "train"),
+    "the thread that trains goes on": (TRAINED + TRAINER, None, "train"),
+    "a thread goes on that has not trained yet": (ATTACH + OUTLIVE + THREAD, None, "init"),
+}
+
+
+@pytest.mark.parametrize(("script", "kind", "activity"), EXITING.values(), ids=EXITING)
+def test_rank_that_hangs_in_its_exit_has_left_last_words(start_rank, script, kind, activity):
+    rank = start_rank(script)
+    rank.says("ended")
+    words = rank.words()
+    assert (words and words.kind, read_now(rank).activity) == (kind, activity)
+
+
 WORKERS = {
     "ends": "sys.exit(3)",
     "raises": "raise ValueError('in the worker')",

@@ -27,6 +27,9 @@ class Coverage(Thresholds):
     # Ranks that no agent reports are missing once the job has trained for this long. The ranks of one launch appear
     # within seconds of each other.
     missing_seconds: float = 20.0
+    # They are also missing once all others have initialized for this long, because these may wait for them. A cluster
+    # that pulls images may start the ranks of one launch minutes apart.
+    start_seconds: float = 300.0
     name = "coverage"
     separate = False
     causes = ("agent_unreachable", "ranks_missing", "job_id_shared")
@@ -74,9 +77,18 @@ class Coverage(Thresholds):
         )
 
     def _missing_ranks(self, snapshot: Snapshot) -> Finding | None:
-        """Return a finding about ranks that no agent has reported, although the job trains."""
-        training = [r.activity_seconds for r in snapshot.ranks if r.alive and r.activity == "train"]
-        if not snapshot.missing or not training or min(training) < self.missing_seconds:
+        """Return a finding about ranks that no agent has reported, although the job trains or has started long ago."""
+        alive = [r for r in snapshot.ranks if r.alive]
+        training = [r.activity_seconds for r in alive if r.activity == "train"]
+        starting = [r.activity_seconds for r in alive if r.activity == "init"]
+        if training:
+            seconds, threshold, doing, waits = min(training), self.missing_seconds, "been training", ""
+        elif starting and len(starting) == len(alive):
+            waits = ": the others may wait for them"
+            seconds, threshold, doing = min(starting), self.start_seconds, "initialized"
+        else:
+            return None
+        if not snapshot.missing or seconds < threshold:
             return None
         return new_finding(
             snapshot,
@@ -84,14 +96,14 @@ class Coverage(Thresholds):
             cause="ranks_missing",
             severity="warning",
             proof=SILENCE,
-            seconds_ago=min(training),
+            seconds_ago=seconds,
             confidence=1.0,
             summary=f"no agent reports ranks {rank_numbers(snapshot.missing, snapshot.num_missing)} of "
-            f"{snapshot.world_size}, although the job has been training for {min(training):.0f} s "
-            f"(threshold {self.missing_seconds:.0f} s)",
-            detail="Start a zmon agent on every host of the job, with the job's ZMON_BOX_DIR, and add it to the hub's "
-            "--agents. On the host, `ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; "
-            "the agent's log names each damaged box.",
+            f"{snapshot.world_size}, although the job has {doing} for {seconds:.0f} s "
+            f"(threshold {threshold:.0f} s){waits}",
+            detail=f"{'Did the launcher start them? If so, start' if waits else 'Start'} a zmon agent on every host of "
+            "the job, with the job's ZMON_BOX_DIR, and add it to the hub's --agents. On the host, "
+            "`ls $ZMON_BOX_DIR/<job>/*` shows which ranks have a box; the agent's log names each damaged box.",
             evidence=CoverageEvidence(missing=snapshot.missing, num_missing=snapshot.num_missing),
         )
 

@@ -50,6 +50,7 @@ class Stall(hangs.HangLimits, endings.EndLimits):
     def detect(self, snapshot: Snapshot) -> tuple[Finding, ...]:
         """Return a finding about a job that stands still or has ended, and one about a fault of a job that moves."""
         fault = self._proven(snapshot) or hangs.conflict_finding(snapshot, self) or self._silence(snapshot)
+        fault = fault or hangs.exit_hang(snapshot, self)
         loop = endings.crash_loop_finding(snapshot, fault, self)
         if loop is not None and fault is not None and not is_over(snapshot):
             fault = joined(loop, fault)  # the launch after the failed ones has a fault of its own
@@ -60,11 +61,11 @@ class Stall(hangs.HangLimits, endings.EndLimits):
 
     def stands_still(self, snapshot: Snapshot) -> bool:
         """Return True if no rank has moved for a good part of its lease, so that evidence is worth its cost."""
-        return hangs.stands_still(hangs.as_judged(snapshot), self)
+        return hangs.stands_still(hangs.as_judged(snapshot), self) or bool(hangs.exiting_ranks(snapshot, self))
 
     def ranks_to_look_at(self, snapshot: Snapshot) -> Sequence[RankState]:
         """Return the ranks whose stacks and work tell a pause from a hang, while nothing moves."""
-        return hangs.ranks_to_look_at(hangs.as_judged(snapshot), self)
+        return hangs.ranks_to_look_at(hangs.as_judged(snapshot), self) or hangs.exiting_ranks(snapshot, self)
 
     def _proven(self, snapshot: Snapshot) -> Finding | None:
         """Return one finding for all faults that locks, process states and links prove."""

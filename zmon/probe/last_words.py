@@ -19,6 +19,7 @@ import functools
 import os
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.util import Finalize
@@ -27,7 +28,7 @@ from types import CodeType, TracebackType
 from typing import Any, NamedTuple, NoReturn
 
 from zmon.box import layout
-from zmon.probe.rank import DONE, RankTimeline
+from zmon.probe.rank import DONE, INIT, RankTimeline
 from zmon.schema.names import place_in_code
 
 _MAX_CHAIN = 16  # exceptions that are followed from effect to cause; a chain may be a circle
@@ -56,6 +57,7 @@ def record_last_words(timeline: RankTimeline) -> RecordResult:
     words = _LastWords(timeline)
     sys.excepthook, sys.exit = words.on_exception, words.wrap_exit(sys.exit)
     atexit.register(words.on_exit)
+    threading._shutdown = words.wrap_shutdown(threading._shutdown)  # type: ignore[attr-defined]
     Finalize(None, words.on_exit, exitpriority=0)  # children of multiprocessing run finalizers but no atexit functions
     tail = timeline.box.tail()
     if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
@@ -100,6 +102,21 @@ class _LastWords:
             previous_exit(status)
 
         return exit
+
+    def wrap_shutdown(self, shutdown: Callable[[], None]) -> Callable[[], None]:
+        """Wrap the function that Python calls at the end of the program, and which waits for threads.
+
+        The exit handlers come after it, zmon's own as the last one, and one of the others may hang. A rank that trains
+        in another thread may go on.
+        """
+
+        @functools.wraps(shutdown)
+        def record_and_wait() -> None:
+            if self._timeline.activity != INIT and not self._timeline.trains_elsewhere():
+                self.on_exit()
+            shutdown()
+
+        return record_and_wait
 
     def on_exit(self) -> None:
         # In a child of multiprocessing the exception is still being handled. Elsewhere Python stores it in

@@ -347,6 +347,10 @@ class RankTimeline:
         """Return True if the rank's own thread runs no more, as when each epoch has a thread of its own."""
         return self._thread not in _python_threads
 
+    def trains_elsewhere(self) -> bool:
+        """Return True if the rank's own thread is another one than this, and still runs."""
+        return get_ident() != self._thread and not self.own_thread_has_ended()
+
     def _is_between_steps(self) -> bool:
         return self.since == self._step_since and self.current_phase == OTHER
 

@@ -6,6 +6,7 @@ four ranks and a lease of 1.5 s, and ranks that wait have been in their collecti
 
 from tests.detectors.hangs.after_training import AFTER_TRAINING
 from tests.detectors.hangs.awaited import ALONE, AWAITED, FINISHED, LEASES
+from tests.detectors.hangs.exits import EXITS
 from tests.detectors.hangs.looks import STARTING_LOADERS, SUSPENDED, WAITING_FOR_A_SERVER, WAITING_FOR_ITS_HOST, WORKING
 from tests.detectors.hangs.one_rank import ONE_RANK
 from tests.detectors.hangs.paths import CROSSED, MISMATCHES, SKIPPED
@@ -23,6 +24,7 @@ SECTIONS = {
     "Ranks have left": FINISHED,
     "Nobody waits for the ranks that go on": ALONE,
     "The training is over": AFTER_TRAINING,
+    "Processes do not end": EXITS,
     "Leases of other activities": LEASES,
     "Some ranks never train": ROLES,
     "Processes do not run": FROZEN,

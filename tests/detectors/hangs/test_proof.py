@@ -6,6 +6,7 @@ from functools import partial
 import pytest
 
 from tests.build import waiting
+from tests.detectors.hangs.awaited import alone
 from tests.detectors.hangs.looks import LOCK, SLEEPS, SPINS, locked, served
 from tests.detectors.hangs.table import SECTIONS
 from tests.detectors.stalls import STALL, inside, job, outside, stopped
@@ -22,6 +23,7 @@ PROOFS = {  # by section of docs/hangs.md, those of its critical findings
     "Ranks have left": {SEQUENCE},
     "Nobody waits for the ranks that go on": {SEQUENCE, BOX_LOCK, SILENCE},
     "The training is over": {BOX_LOCK, STACKS, SILENCE},
+    "Processes do not end": {BOX_LOCK, SILENCE},
     "Leases of other activities": {SILENCE},
     "Some ranks never train": {SILENCE},
     "Processes do not run": {PROCESS_STATE, SILENCE},  # silence: a process in uninterruptible sleep
@@ -78,6 +80,11 @@ def test_silence_that_became_critical_is_proven_by_looks_that_saw_no_change(stan
     scene = job(away, rest=partial(waiting, seconds=25.0), standing={2: standing} if standing else {})
     (finding,) = STALL.detect(scene)
     assert (finding.severity, finding.proof) == ("critical", proof)
+
+
+def test_last_rank_of_a_job_that_has_finished_proves_nothing():
+    (finding,) = STALL.detect(replace(alone(301.0), standing={0: locked(200.0)}))
+    assert (finding.severity, finding.proof) == ("critical", SILENCE)
 
 
 def test_lock_that_nobody_releases_is_a_proof_before_silence_would_be_critical():

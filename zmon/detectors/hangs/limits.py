@@ -39,7 +39,8 @@ class HangLimits(Thresholds):
     # and 1.4 s after it was sent first. A single timeout may be a lost packet.
     num_timeouts: int = 2
     # Ranks that go on after all others have finished, or after the training while others wait, are reported after this
-    # time, as a warning. Their last upload or report takes a while, and no step is due.
+    # time, as a warning. Their last upload or report takes a while, and no step is due. So are processes whose program
+    # has ended, after this time without a change.
     finishing_seconds: float = 60.0
     # The time without progress after which silence is critical, at the earliest. The first compilation, the first save
     # that no hook sees, and loader workers that start take seconds; GPUs that idle for 20 s cost little.
@@ -61,7 +62,8 @@ class HangLimits(Thresholds):
     moving_at_most_seconds: float = 1800.0
     # Outside training and in the first steps, the hub looks at the awaited ranks after this much silence. It reports
     # such a rank before the end of its lease if the rank waits for its own host, and nothing in it has changed for as
-    # long again. Imports, compilations and connections on the host of the rank take only seconds.
+    # long again. Imports, compilations and connections on the host of the rank take only seconds. After the same time
+    # the hub looks at processes whose program has ended.
     start_look_seconds: float = 60.0
     # Silence is critical once the awaited ranks have waited for a lock or a pipe of their own host, or for one answer
     # of a server or driver, for this long, while nothing changed in them. Neither a timeout nor data from the network

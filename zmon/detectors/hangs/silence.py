@@ -88,9 +88,11 @@ def judge(snapshot: Snapshot, awaited: Sequence[RankState], limits: HangLimits) 
     judgement = _endless_wait(still, limits) or _long_overdue(still, limits)
     if judgement is None:
         judgement = _long_silence(still) if still.seconds >= still.critical_seconds else _short_silence(still, limits)
+    # Nobody waits for the last ranks of a job that has finished, and a launcher would start it again after an act.
+    has_finished = any(r.activity == "done" for r in snapshot.ranks)
     return judgement.severity, Silence(
         seconds=round(still.seconds, 3), critical_seconds=still.critical_seconds, places=places, healed_seconds=healed,
-        reason=judgement.reason, proof=judgement.proof,
+        reason=judgement.reason, proof=SILENCE if has_finished else judgement.proof,
     )  # fmt: skip
 
 

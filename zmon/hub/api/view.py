@@ -68,7 +68,8 @@ def _samples_source(snapshot: Snapshot) -> str:
 def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     """Return the state of a job in one word: the activity of most ranks, unless it is stalled or has ended.
 
-    A stall of severity info, which is a pause that is ordinary for the job, is part of its activity.
+    A stall of severity info, which is a pause that is ordinary for the job, is part of its activity. A job whose ranks
+    have finished is done, also while a process hangs in its exit.
     """
     if not snapshot.ranks:
         return "unknown"
@@ -76,7 +77,8 @@ def job_state(snapshot: Snapshot, active: Sequence[Finding]) -> str:
     alive = [r.activity for r in snapshot.ranks if r.alive and r.activity != "done"]
     if alive and any(cause not in _RESTARTING for cause in stalls):
         return "stalled"
-    if all(r.activity == "done" for r in snapshot.ranks) and not stalls:
+    have_finished = all(r.activity == "done" for r in snapshot.ranks)
+    if have_finished and (not stalls or any(r.alive for r in snapshot.ranks)):
         return "done"
     if not alive:
         return EXITED
