@@ -43,6 +43,12 @@ def test_job_has_exited_after_all_its_ranks_ended():
     assert job_state(snapshot(*map(killed, range(4))), []) == "exited"
 
 
+@pytest.mark.parametrize(("lives", "expected"), [(True, "done"), (False, "exited")])
+def test_job_is_done_while_a_finished_rank_hangs_in_its_exit(lives, expected):
+    ranks = [rank_state(rank, activity="done", alive=lives and rank == 3) for rank in range(4)]
+    assert job_state(snapshot(*ranks), [finding(cause="compute_hang")]) == expected
+
+
 @pytest.mark.parametrize(("severity", "expected"), [("critical", "stalled"), ("warning", "stalled"), ("info", "train")])
 def test_pause_that_is_ordinary_for_the_job_is_part_of_its_activity(severity, expected):
     stall = finding(severity=severity, cause="input_stall")
