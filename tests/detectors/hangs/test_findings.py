@@ -6,6 +6,7 @@ import pytest
 
 from tests.build import NOW, finished, flight, killed, snapshot, waiting
 from tests.detectors.hangs.awaited import away
+from tests.detectors.hangs.exits import exits
 from tests.detectors.hangs.one_rank import one, only
 from tests.detectors.hangs.paths import grid, in_control, in_world, pairs
 from tests.detectors.hangs.records import WAITS, records
@@ -161,3 +162,10 @@ def test_advice_on_a_gpu_says_that_an_earlier_line_may_be_the_cause():
 def test_advice_fits_the_state_of_the_process(scene, continues, thaws):
     detail = finding_about(scene).detail
     assert ("kill -CONT 1002" in detail, "docker unpause" in detail) == (continues, thaws)
+
+
+@pytest.mark.parametrize(("seconds", "looked_at"), [(59.0, []), (60.0, [0, 1, 2, 3])])
+def test_hub_looks_at_processes_a_minute_after_the_end_of_their_program(seconds, looked_at):
+    scene = exits(seconds, None)
+    assert [r.rank for r in STALL.ranks_to_look_at(scene)] == looked_at
+    assert STALL.stands_still(scene) == bool(looked_at)
