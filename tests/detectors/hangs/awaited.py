@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from tests.build import finished, flight, killed, pending, rank_state, waiting
+from tests.detectors.hangs.looks import DOWNLOADS, SPINS
 from tests.detectors.stalls import Row, inside, job, outside
 
 PAIR = {"group": "tp", "sequence": 41, "sequences": {"0": 300, "tp": 41}}
@@ -28,6 +29,35 @@ def sends(rank):
     return inside(rank, "send", 0)
 
 
+def first(rank, seconds=120.0, **changes):
+    """Return a rank in its first steps, inside a collective; its lease has not ended."""
+    start = {"step": 1, "steps": 0, "lease_seconds": 1800.0, "overdue_seconds": 0.0}
+    return inside(rank, **{"sequence": 1, "seconds": seconds, **start, **changes})
+
+
+def starts(standing, *ranks, seconds=120.0):
+    """Return a job whose ranks are inside their first collective, and what the hub saw of two of them."""
+    return job(
+        *ranks, rest=partial(first, seconds=seconds), standing={} if standing is None else {0: SPINS, 1: standing}
+    )
+
+
+STARTS = (
+    Row("all ranks are inside their first collective for 119 s", "quiet", starts(SPINS, seconds=119.0)),
+    Row("all ranks are inside their first collective for 120 s", "unknown, warning, nobody", starts(SPINS),
+        "every rank is inside a collective … it becomes critical when the leases end",
+        "the hosts may not reach each other"),
+    Row("all ranks are inside their first collective for 5 min, and one moves data", "quiet",
+        starts(DOWNLOADS, seconds=300.0)),
+    Row("all ranks are inside their first collective for 5 min, and the hub has looked at none", "quiet",
+        starts(None, seconds=300.0)),
+    Row("all ranks but one are inside their first collective for 5 min, and that one compiles", "quiet",
+        starts(SPINS, outside(3, **COMPILES), seconds=300.0)),
+    Row("the ranks are inside the first collectives of two groups for 5 min", "quiet",
+        starts(SPINS, first(2, 300.0, group="tp"), first(3, 300.0, group="tp"), seconds=300.0)),
+    Row("all ranks are inside one collective of an evaluation for 120 s", "unknown, warning, nobody",
+        job(rest=partial(first, activity="eval", activity_seconds=130.0, sequence=9, steps=300), standing={0: SPINS})),
+)  # fmt: skip
 AWAITED = (
     Row("one rank waits for its data loader", "input_stall, warning, rank 2", job(outside(2, "data")),
         "3 of 4 ranks wait"),
@@ -101,6 +131,7 @@ AWAITED = (
     Row("one rank compiles its first step", "quiet", job(outside(0, **COMPILES), rest=partial(waiting, seconds=60.0))),
     Row("all ranks wait for 60 s in their first step", "quiet",
         job(rest=partial(waiting, seconds=60.0, step=1, lease_seconds=1800.0, overdue_seconds=0.0))),
+    *STARTS,
     Row("one rank evaluates, and the others wait at a barrier", "quiet",
         job(outside(0, **EVALUATES), rest=partial(waiting, seconds=20.0, op="barrier"))),
     Row("one rank saves, and the others wait at a barrier", "quiet",

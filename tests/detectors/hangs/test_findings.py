@@ -1,6 +1,7 @@
 """Tests of what a finding about a hang has beside cause, severity and culprits: evidence, advice, times and places."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -169,3 +170,10 @@ def test_hub_looks_at_processes_a_minute_after_the_end_of_their_program(seconds,
     scene = exits(seconds, None)
     assert [r.rank for r in STALL.ranks_to_look_at(scene)] == looked_at
     assert STALL.stands_still(scene) == bool(looked_at)
+
+
+@pytest.mark.parametrize(("sequence", "asks"), [(1, True), (2, False)])
+def test_first_collective_asks_whether_the_hosts_reach_each_other(sequence, asks):
+    (finding,) = STALL.detect(job(rest=partial(inside, sequence=sequence)))
+    assert (finding.cause, "Can the hosts reach each other" in finding.detail) == ("unknown", asks)
+    assert ("Look first at a rank" in finding.detail) != asks

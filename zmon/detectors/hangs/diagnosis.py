@@ -154,12 +154,20 @@ def unknown(snapshot: Snapshot, alive: list[RankState]) -> Diagnosis:
     if awaited := flight_records.awaited_ranks(snapshot):
         wait = verb(awaited, "itself waits", "wait themselves")
         clauses.append(f"the flight records show that the others wait for {ranks_on(awaited)}, which {wait}")
+    advice = (
+        "Look first at a rank that is in no collective while the others wait, unless it waits for an asynchronous one: "
+        "`py-spy dump --pid PID`."
+    )
+    if alive and all(r.in_flight and r.in_flight.sequence == 1 for r in alive):
+        advice = (
+            "It is the first collective of its group. Can the hosts reach each other (a firewall, the interface in "
+            "NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME)? With NCCL_DEBUG=INFO the log has the addresses."
+        )
     return Diagnosis(
         cause="unknown",
         summary="; ".join(clauses),
         detail=("Look at the hosts of the ranks that zmon does not see as well. " if num_unseen else "")
-        + "`zmon status --json` has each rank's op, sequence and stack. Look first at a rank that is in no "
-        "collective while the others wait, unless it waits for an asynchronous one: `py-spy dump --pid PID`.",
+        + f"`zmon status --json` has each rank's op, sequence and stack. {advice}",
         confidence=0.3,
     )
 

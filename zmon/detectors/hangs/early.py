@@ -20,6 +20,7 @@ from zmon.schema.standing import Standing
 # The hub looks at a rank at the earliest after this time without movement. Two looks are this far apart, so a rank in
 # which nothing has changed for this long was the same in two looks.
 _LOOK_SECONDS = 1.0
+_FEW = 4
 
 
 def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
@@ -31,11 +32,14 @@ def stands_still(snapshot: Snapshot, limits: HangLimits) -> bool:
 def ranks_to_look_at(snapshot: Snapshot, limits: HangLimits) -> Sequence[RankState]:
     """Return the ranks whose looks tell a pause from a hang: those the others wait for, while nothing moves.
 
-    After them come ranks that wait: their places show whether they wait in a training step or after the training.
+    After them come ranks that wait: their places show whether they wait in a training step or after the training. If
+    all ranks are inside one collective, a few of them show whether it moves data.
     """
     if not stands_still(snapshot, limits):
         return ()
     moving = snapshot.unfinished_ranks
+    if _are_in_one_collective(snapshot, moving):
+        return moving[:_FEW]
     awaited = awaited_by(diagnose(snapshot, limits), moving)
     ranks = [r for r in awaited if r.in_flight is None]
     return ranks + ranks_by_place(without(moving, awaited)) if ranks else ()
@@ -51,11 +55,16 @@ def is_shown_early(snapshot: Snapshot, limits: HangLimits) -> bool:
 
     Either the collectives can never end. Or the awaited ranks themselves wait for something on their own hosts, and
     nothing has changed in them for long enough (`_is_unchanged`). Ranks that all start data loaders wait for their own
-    workers, and looks compare the workers too.
+    workers, and looks compare the workers too. Or all ranks have been inside one collective for long, so that it waits
+    for none of them, and it moves no data: their hosts may not reach each other.
     """
     if snapshot.missing or snapshot.unwatched or not stands_still(snapshot, limits):
         return False
     moving = snapshot.unfinished_ranks
+    if _are_in_one_collective(snapshot, moving):
+        known = with_standing(snapshot, moving)
+        is_long = min(r.state_seconds for r in moving) >= 2 * limits.start_look_seconds
+        return is_long and bool(known) and all(standing.work is None for _, standing in known)
     diagnosis = diagnose(snapshot, limits)
     if diagnosis.proven and all(map(has_learned, moving)):
         return min(map(_idle_seconds, moving)) >= limits.conflict_seconds
@@ -70,6 +79,16 @@ def is_shown_early(snapshot: Snapshot, limits: HangLimits) -> bool:
     return bool(known) and all(
         standing.waits_for_its_host and _is_unchanged(r, standing, limits) for r, standing in known
     )
+
+
+def _are_in_one_collective(snapshot: Snapshot, moving: Sequence[RankState]) -> bool:
+    """Return True if all ranks of the job are inside the same collective, and not all have a lease of their own steps.
+
+    With such a lease the ranks are overdue sooner.
+    """
+    inside = {(r.in_flight.op, r.in_flight.group, r.in_flight.sequence) if r.in_flight else None for r in moving}
+    counted = len(inside) == 1 and all(op is not None and op[2] > 0 for op in inside)
+    return counted and len(moving) == snapshot.world_size > 1 and not all(map(has_learned, moving))
 
 
 def with_standing(snapshot: Snapshot, ranks: Sequence[RankState]) -> list[tuple[RankState, Standing]]:

@@ -63,7 +63,8 @@ class HangLimits(Thresholds):
     # Outside training and in the first steps, the hub looks at the awaited ranks after this much silence. It reports
     # such a rank before the end of its lease if the rank waits for its own host, and nothing in it has changed for as
     # long again. Imports, compilations and connections on the host of the rank take only seconds. After the same time
-    # the hub looks at processes whose program has ended.
+    # the hub looks at processes whose program has ended. Ranks that are all inside one collective are reported after
+    # twice this time if it moves no data.
     start_look_seconds: float = 60.0
     # Silence is critical once the awaited ranks have waited for a lock or a pipe of their own host, or for one answer
     # of a server or driver, for this long, while nothing changed in them. Neither a timeout nor data from the network
