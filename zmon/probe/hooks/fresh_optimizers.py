@@ -8,6 +8,7 @@ that updated the same parameters and did not step again.
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import deque
 from itertools import chain
@@ -77,9 +78,12 @@ class FreshOptimizers:
         return {*self._known, *chain.from_iterable(list(self._gone.values()))}
 
     def _on_end(self, address: int, kind: _Key) -> Any:
-        """Return the callback for the end of an object."""
+        """Return the callback for the end of an object; it is bound to all that it needs while Python clears modules."""
+        is_finalizing = sys.is_finalizing
 
         def note(ref: weakref.ref[Any]) -> None:
+            if is_finalizing():
+                return
             known = self._known.get(address)
             if known is None or known.ref is not ref:
                 return  # another one stands for it already

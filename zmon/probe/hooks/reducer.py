@@ -33,7 +33,8 @@ class Reducer:
     """The collectives that one DDP module issues in a synced backward; does not keep the module alive."""
 
     def __init__(self, module: Any, parameters: Sequence[torch.Tensor], is_sparse: bool) -> None:
-        self.module = weakref.ref(module, lambda _: reducers.remove(self))
+        remove = reducers.remove  # at its exit, Python may have cleared the names of this file when the module ends
+        self.module = weakref.ref(module, lambda _: remove(self))
         self.num_parameters = len(parameters)
         self.num_elements = sum(parameter.numel() for parameter in parameters)
         self.is_sparse = is_sparse  # then the bytes depend on the batch

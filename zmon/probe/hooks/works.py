@@ -51,9 +51,10 @@ def watch(handle: Any, op: int, group: int, num_bytes: int, issued: Issued) -> N
 def _add(handle: Any, flight: _Flight) -> None:
     """Let a wait for this object be a wait for the collective."""
     key = id(handle)
+    pop = _flights.pop  # at its exit, Python may have cleared the names of this file when the handle ends
     *_, handles = flight
     try:
-        handles.append(weakref.ref(handle, lambda _: _flights.pop(key, None)))
+        handles.append(weakref.ref(handle, lambda _: pop(key, None)))
     except TypeError:  # a backend's own work type without weak references: its wait cannot be measured
         if probe.current is not None:
             probe.current.ledger.dropped += 1
