@@ -78,7 +78,7 @@ class FreshOptimizers:
         return {*self._known, *chain.from_iterable(list(self._gone.values()))}
 
     def _on_end(self, address: int, kind: _Key) -> Any:
-        """Return the callback for the end of an object; it is bound to all that it needs while Python clears modules."""
+        """Return the callback for the end of an object; it does nothing while Python clears the names of this file."""
         is_finalizing = sys.is_finalizing
 
         def note(ref: weakref.ref[Any]) -> None:
