@@ -26,7 +26,8 @@ MAX_LAUNCHES = 8  # launches of one name, to limit memory and to follow the newe
 class Leases(Thresholds):
     """The leases by activity, and the rules by which a lease is learned from the job."""
 
-    # The longest lease of initialization. A large job loads data, compiles, and waits for all ranks.
+    # The longest lease of initialization. A large job loads data, compiles, and waits for all ranks. Until the first
+    # step ends, it begins anew with each change of the rank's state.
     init_seconds: float = 1800.0
     # The longest lease of an evaluation. It must suffice for a whole validation set.
     eval_seconds: float = 1800.0

@@ -181,7 +181,12 @@ class RankState:
 
     @property
     def progress_seconds(self) -> float:
-        """The time since the last progress: a step boundary in training, the beginning of any other activity."""
+        """The time since the last progress: a step boundary in training, the beginning of any other activity.
+
+        Until its first step ends, each change of its state is progress (zmon/agent/sources/rank_box.py).
+        """
+        if self.steps == 0 and self.activity in ("init", "train"):
+            return self.state_seconds
         return self.step_seconds if self.activity == "train" else self.activity_seconds
 
     @property

@@ -10,7 +10,7 @@ from tests.build import JOB
 from zmon.agent.sources.boxes import Boxes
 from zmon.box.reader import BoxReader
 from zmon.job.lease import Leases
-from zmon.probe.rank import DONE, EVAL, OP_NUMBER, TRAIN
+from zmon.probe.rank import DONE, EVAL, OP_NUMBER, PHASE_NUMBER, TRAIN
 from zmon.schema.api import Suspicion
 from zmon.schema.names import LABEL_LIMITS
 
@@ -102,6 +102,19 @@ def test_rank_without_progress_past_its_lease_is_overdue(boxes, make_live_box, s
     assert scan_during(0.2) == {Suspicion(JOB, 0, "overdue")}
     assert scan_states()[0].overdue_seconds == pytest.approx(0.1)
     assert scan_states()[0].unobserved_seconds == 0
+
+
+def test_rank_that_moves_before_its_first_step_ends_is_not_overdue(make_live_box, clock, scan_states, scan_during):
+    """A first step may have thousands of batches, and the updates of some jobs are never seen as steps."""
+    box = make_live_box()
+    box.timeline.turn_to(TRAIN)
+    for phase in ("forward", "backward", "forward"):
+        clock.sleep(Leases.init_seconds - 1)
+        box.timeline.phase(PHASE_NUMBER[phase])
+        assert scan_states()[0].overdue_seconds == 0.0
+    scan_during(Leases.init_seconds + 2)
+    state = scan_states()[0]
+    assert (state.steps, state.overdue_seconds) == (0, pytest.approx(2.0, abs=0.001))
 
 
 def test_no_suspect_after_the_host_was_suspended(boxes, make_live_box, clock, scan_states):

@@ -91,7 +91,10 @@ ROWS = {  # card → text that it has, text that it has not
     ),
     "exit code of --fail-on": (replace(DONE, failure="1: slow_rank opened"), ["exit code 1: slow_rank opened"], []),
     "ranks that live on": (with_job(num_living=2), ["2 ranks of it still live"], []),
-    "no step": (with_job(steps=0), ["steps     none finished"], ["p50", "next"]),
+    "no step": (with_job(steps=0), ["steps     none finished; if it trained", "call `zmon.step()`"], ["p50", "next"]),
+    "no step of a job that was stopped": (
+        with_job(steps=0, view=replace(VIEW, state="exited")), ["steps     none finished\n"], ["zmon.step()"]
+    ),
     "no step, and ranks unseen": (
         replace(DONE, jobs=(replace(UNSEEN, steps=0),)), ["next      Look at the cards of the other nodes."], []
     ),

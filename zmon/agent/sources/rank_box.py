@@ -35,6 +35,7 @@ from zmon.schema.rank import EnteredCollective, InFlight, LastWords, RankState
 from zmon.schema.row import row_of
 
 LEFT_BEHIND_SECONDS = 60.0  # a rank that was dead for longer when its box was first opened is not reported
+_FIRST_STEP = 1
 
 
 class _Contents(NamedTuple):
@@ -153,8 +154,7 @@ class RankBox:
             return
         self._process.refresh(now_ns, self.now.since, is_still=self.now == previous)
         self._lease.update(reader, self.now.activity, now_ns)
-        last_progress = self.now.step_since if self.now.activity == "train" else self.now.activity_since
-        silence_seconds = self._silence.look(now_ns, last_progress) * _NS
+        silence_seconds = self._silence.look(now_ns, _last_progress(self.now)) * _NS
         self._awaits_start = self._may_await_start(silence_seconds)
         lease = self.lease_seconds
         self.overdue_seconds = 0.0 if lease is None else max(0.0, silence_seconds - lease)
@@ -350,6 +350,17 @@ class RankBox:
             self.reader.close()
         if self._ends is not None:
             self._ends.close()
+
+
+def _last_progress(now: Now) -> int:
+    """Return when the rank has progressed last, in nanoseconds of the host's monotonic clock.
+
+    Until its first step ends, each change of its state is progress. The updates of some jobs are never seen as steps,
+    and a first step may have thousands of batches.
+    """
+    if now.activity in ("init", "train") and now.step <= _FIRST_STEP:
+        return now.since
+    return now.step_since if now.activity == "train" else now.activity_since
 
 
 def _seconds_since(moment_ns: int | None, now_ns: int) -> float | None:

@@ -90,7 +90,10 @@ def _speed(job: WatchedJob) -> Iterator[Row]:
     edge = "; the Python edge of the probe, because their Python is not zmon's" if "python" in job.edges else ""
     yield "ranks", f"{ranks}{hosts}{uncompared}{edge}"
     if not job.steps:
-        yield "steps", "none finished"
+        unseen = (
+            "; if it trained, its updates are not torch.optim's: call `zmon.step()`" if view.state == "done" else ""
+        )
+        yield "steps", f"none finished{unseen}"
         return
     step = "step time unknown"
     if view.step_seconds is not None:
