@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, Dataset, DistributedSampler, IterableDataset
 
-from zmon.probe.hooks.batches import leading_size, loaded_samples
+from zmon.probe.hooks.batches import input_size, leading_size, loaded_samples
 
 
 class Numbers(Dataset):
@@ -118,3 +118,17 @@ BATCHES = {  # a batch → its samples; None: unknown
 @pytest.mark.parametrize(("batch", "expected"), BATCHES.values(), ids=BATCHES)
 def test_leading_size_is_that_of_the_first_tensor_with_a_dimension(batch, expected):
     assert leading_size(batch) == expected
+
+
+INPUTS = {  # the input of a model → its samples
+    "rows": (torch.zeros(6, 2), 6),
+    "tokens": (torch.zeros(6, dtype=torch.long), 6),
+    "one sample without a batch": (torch.zeros(6), None),
+    "nested tensor": (torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)]), 2),
+    "nothing": (None, None),
+}
+
+
+@pytest.mark.parametrize(("inputs", "expected"), INPUTS.values(), ids=INPUTS)
+def test_samples_in_the_input_of_a_model(inputs, expected):
+    assert input_size(inputs) == expected

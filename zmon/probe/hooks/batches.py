@@ -51,11 +51,23 @@ def leading_size(batch: Any) -> int | None:
     return int(shape[0]) if shape else None
 
 
+def input_size(inputs: Any) -> int | None:
+    """Return the samples in the input of a model; None for a vector of real numbers, which is a sample and no batch."""
+    tensor = _first_tensor(inputs)
+    if tensor is None or (not tensor.is_nested and tensor.dim() == 1 and tensor.is_floating_point()):
+        return None
+    return int(tensor.size(0))
+
+
 def _first_shape(batch: Any) -> Sequence[int]:
-    tensor = next(_tensors(batch, _MAX_DEPTH), None)
+    tensor = _first_tensor(batch)
     if tensor is None:
         return ()
     return (tensor.size(0),) if tensor.is_nested else tensor.shape  # a nested tensor has only a first dimension
+
+
+def _first_tensor(batch: Any) -> torch.Tensor | None:
+    return next(_tensors(batch, _MAX_DEPTH), None)
 
 
 def _tensors(value: Any, depth: int) -> Iterator[torch.Tensor]:

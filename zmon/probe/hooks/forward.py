@@ -24,7 +24,7 @@ from torch.utils.hooks import RemovableHandle
 
 from zmon import probe
 from zmon.probe.edge import fronts
-from zmon.probe.hooks.batches import leading_size
+from zmon.probe.hooks.batches import input_size
 from zmon.probe.rank import OTHER, PHASE_NUMBER, TRAIN
 from zmon.probe.samples import MODEL
 
@@ -154,6 +154,6 @@ def _on_call(model: nn.Module, args: Any, kwargs: Any) -> None:
         _marked_by_call = True
     counter = timeline.ledger.samples
     if counter.source in ("", MODEL):
-        samples = leading_size((args, kwargs))
+        samples = input_size((args, kwargs))
         if samples is not None:
             counter.call(id(model), samples)
