@@ -55,6 +55,11 @@ ROWS = {  # card → text that it has, text that it has not
         replace(with_job(view=replace(VIEW, state="train")), ending="exit code 1", failed=True),
         ["exit code 1 after 1 min 44 s: zmon does not know why the command failed."], ["had finished"],
     ),
+    "ranks that a person ended": (
+        replace(with_job(view=replace(VIEW, state="exited"), cancelled="its owner ended all 2 ranks (SIGINT)"),
+                ending="exit code 1", failed=True),
+        ["exit code 1 after 1 min 44 s: its owner ended all 2 ranks (SIGINT)."], ["does not know", "output"],
+    ),
     "finding that is over": (
         with_job(findings=(SLOW,)), ["warning slow_rank, rank 2 on node-a (over after 1 min)"], []
     ),

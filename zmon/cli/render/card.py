@@ -41,7 +41,7 @@ def card_lines(card: VerdictCard) -> list[str]:
         advice = card.unwatched.next_step
     if job:
         fault = fault_of(job, card.signalled)
-        unexplained = card.failed and fault is None
+        unexplained = card.failed and fault is None and not job.cancelled
         rows += [*_speed(job), *_time(job), *_costs(job.view), *_findings(job, fault)]
         rows += [*_other_jobs(card.jobs, job)]
         advice = "Read the end of the command's output." if unexplained else _next(job, fault)
@@ -73,7 +73,7 @@ def _ending(card: VerdictCard, job: WatchedJob | None) -> Iterator[Row]:
     why = f": {fault.summary}" if fault else ""
     if job and card.failed and not fault:
         finished = "the training had finished; " if job.view.state == "done" else ""
-        why = f": {finished}zmon does not know why the command failed"
+        why = f": {finished}{job.cancelled or 'zmon does not know why the command failed'}"
     sent = f", sent {listed(card.signals, 3)}" if card.signals else ""
     living = f". {counted(job.num_living, 'rank')} of it still live" if job and job.num_living else ""
     yield "ended", sentence(f"{card.ending} after {duration(card.seconds)}{sent}{why}{living}")

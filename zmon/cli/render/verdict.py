@@ -25,6 +25,7 @@ class WatchedJob:
     num_living: int  # ranks that were alive when watch ended
     edges: tuple[str, ...] = ()  # implementations of the hot path in its ranks
     finished: bool = False  # every rank has said that it was done
+    cancelled: str = ""  # how a signal to its ranks ended it; "": none did
     superseded: bool = False  # its process started the ranks of another job, and has only waited since then
     of_rank: int | None = None  # step time and time categories are those of this rank alone; None: of all ranks
 

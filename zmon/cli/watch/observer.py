@@ -30,7 +30,9 @@ from zmon.cli.watch.watched_command import WatchedCommand
 from zmon.detectors import ALL
 from zmon.hub import Hub, HubConfig
 from zmon.hub.memory import limit_cycle_searches
+from zmon.job.outcome import ended_launch
 from zmon.schema.aligned_step import AlignedStep
+from zmon.schema.ended_launch import CANCELLED
 from zmon.schema.finding import Finding
 from zmon.schema.job import JobView
 from zmon.schema.job_snapshot import Snapshot
@@ -142,7 +144,7 @@ class Observer:
         for snapshot in hub.snapshots:
             of_job = tuple(finding for finding in findings if finding.job_id == snapshot.job_id)
             view = views[snapshot.job_id]
-            self.jobs[snapshot.job_id] = _watched_job(snapshot, view, of_job)
+            self.jobs[snapshot.job_id] = watched_job(snapshot, view, of_job)
             self.steps[snapshot.job_id] = snapshot.steps
             for finding in reversed(of_job):
                 self._announce(finding, view)
@@ -180,7 +182,8 @@ def _has_finished(snapshot: Snapshot) -> bool:
     return all(rank.activity == "done" and not rank.alive for rank in snapshot.reported_ranks)
 
 
-def _watched_job(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
+def watched_job(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...]) -> WatchedJob:
+    """Return what the card says about the job in this snapshot, which is its last one."""
     ranks = snapshot.reported_ranks
     return WatchedJob(
         view,
@@ -190,5 +193,14 @@ def _watched_job(snapshot: Snapshot, view: JobView, findings: tuple[Finding, ...
         num_living=sum(rank.alive for rank in ranks),
         edges=tuple(sorted({rank.edge for rank in ranks})),
         finished=_has_finished(snapshot),
+        cancelled=_cancelled(snapshot),
         superseded=all(rank.superseded for rank in ranks),
     )
+
+
+def _cancelled(snapshot: Snapshot) -> str:
+    """Return how a signal to its ranks ended a job without a fault; "" if none did, or if a rank lives."""
+    if not snapshot.ranks or any(rank.alive for rank in snapshot.ranks):
+        return ""
+    end = ended_launch(snapshot, None, None)
+    return end.summary if end.outcome == CANCELLED else ""
