@@ -72,6 +72,7 @@ QUIET = {
     "a rank has lost the bytes of a collective": job(steps(SKIPS), dropped_records=1),
     "an older agent reports no totals": replace(job(steps(SKIPS)), steps=tuple(UNKNOWN)),
     "all do the same": job(steps()),
+    "the two stages of a pipeline send different bytes in each step": job(steps(usual=(1500, 500))),
     "gradient accumulation": job(steps(dict.fromkeys(range(2, 65, 2), (0,) * 4))),
     "a stage sends less": job(steps(usual=(1000, 1000, 1000, 500))),
     "a rank is in no group": job(steps(usual=(1000, 1000, 1000, 0))),

@@ -123,7 +123,7 @@ def _lags(steps: Sequence[AlignedStep], sent_bytes: Sequence[int]) -> list[int]:
         sum(amounts[rank] != middle for amounts, middle in zip(sent_by_step, medians, strict=True))
         for rank in range(len(sent_bytes))
     ]
-    if has_majority and max(num_unusual_steps) > max(1, len(steps) * _LAG_RATIO):
+    if max(num_unusual_steps) > max(1, len(steps) * _LAG_RATIO):
         return []
     return [round(shift) for shift in shifts]
 
